@@ -618,6 +618,7 @@ _OWN_VALUE = "refuses a value of the option that it names"
 _WITHOUT_VALUE = "names an option without a value"
 OTHERS: dict[str, str] = {
     "_processes.py:sensible_jobs": _OWN_VALUE,
+    "calibration/draw.py:_places": _WITHOUT_VALUE,
     "calibration/parts.py:check_number": "tests/test_calibrate.py",
     "comparison/holdout.py:_prepared": _WITHOUT_VALUE,
     "comparison/holdout.py:prepare_holdout": _OWN_VALUE,
@@ -659,6 +660,9 @@ OTHERS: dict[str, str] = {
     "readers/helm.py:_read.scores_of": _WITHOUT_VALUE,
     "readers/helm_instances.py:_read": _WITHOUT_VALUE,
     "readers/installed.py:_refusal": _WITHOUT_VALUE,
+    "readers/scans.py:_link": _WITHOUT_VALUE,
+    "readers/scans.py:_scan": _WITHOUT_VALUE,
+    "readers/scans.py:explained": _OWN_VALUE,
     "readers/lm_eval.py:_distinct_labels": _WITHOUT_VALUE,
     "readers/lm_eval.py:name_notes": _WITHOUT_VALUE,
     "readers/model_cards.py:_read": _WITHOUT_VALUE,
@@ -670,7 +674,14 @@ OTHERS: dict[str, str] = {
     "readers/unclear.py:refuse_metrics": "tests/readers/test_unclear.py",
     "records/left_out.py:leave_out": _OWN_VALUE,
     "records/duplicates.py:_two_telling_apart": "tests/test_pasted_advice.py",
+    "records/load.py:_refuse_tools": "tests/records/test_out_of_core.py",
     "records/load.py:_refuse_tool_options": _OWN_VALUE,
+    "records/out_of_core.py:as_memory": _OWN_VALUE,
+    "records/out_of_core.py:refuse_large": "tests/records/test_out_of_core.py",
+    "records/row_groups.py:_numbered": "tests/records/test_out_of_core.py",
+    "records/row_groups.py:_unit_of": "tests/records/test_out_of_core.py",
+    "records/row_sums.py:_boot_sums": _WITHOUT_VALUE,
+    "records/row_sums.py:_item_sets": _WITHOUT_VALUE,
     "records/merge.py:_covariate_files": _WITHOUT_VALUE,
     "records/registry.py:find_mapping": "tests/records/test_reuben.py",
 }

@@ -14,7 +14,7 @@ from bayeseval.design import Design, Replicates, rescore
 from bayeseval.design.noise import Source
 from bayeseval.design.prompt_noise import add_prompts
 from bayeseval.design.replicates import build_noise
-from bayeseval.errors import DesignError, InputError
+from bayeseval.errors import DesignError, InputError, argument
 from bayeseval.estimands import read_arrays
 from bayeseval.estimands.predict import replicate_scores
 from bayeseval.estimands.predictor import linear_predictor
@@ -200,6 +200,12 @@ def _shared_by_prompts(truth: xr.DataTree, source: Source, cell: Index, prompt: 
 
 def _places(records: Records) -> tuple[Index, dict[str, Index]]:
     """Cell of every row, and its seed, bootstrapped test set, prompt and judge; -1 without."""
+    if records.reduced is not None and records.reduced.unit == "boot":
+        raise InputError(
+            f"{records.name}: its bootstrap test sets were reduced to cells while it was read, and"
+            " are needed one by one to draw tables like it; take fewer of them, and read them"
+            f" without {argument('memory')}"
+        )
     cells = reduce_replicates(records)
     shape = tuple(len(records.coords[factor]) for factor in names.FACTORS)
     code = np.ravel_multi_index(tuple(records.codes(f) for f in names.FACTORS), shape)

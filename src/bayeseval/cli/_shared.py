@@ -54,8 +54,6 @@ __all__ = [
     "echo_place",
     "parse_columns",
     "parse_metrics",
-    "parse_numbers",
-    "parse_whole_numbers",
     "renew_report",
     "with_reading",
     "write_report",
@@ -184,6 +182,16 @@ Format = Annotated[
         metavar="NAME",
         help="File format: table, lm-eval, helm, ...",
         show_default="detected",
+        rich_help_panel=DATA,
+    ),
+]
+Memory = Annotated[
+    str | None,
+    typer.Option(
+        metavar="SIZE",
+        help="Reduce rows of items or bootstraps while reading, within a size such as 2GB; done "
+        "files are kept.",
+        show_default="2GB for .duckdb",
         rich_help_panel=DATA,
     ),
 ]
@@ -330,6 +338,7 @@ class Reading:
     metric: Metric = None
     task_names: TaskNames = None
     format: Format = None
+    memory: Memory = None
 
     def load(self, *, quiet: bool = False) -> Records:
         """Read the table."""
@@ -344,6 +353,7 @@ class Reading:
                 format=self.format,
                 metric=parse_metrics(self.metric or ()),
                 task_names=self.task_names,
+                memory=self.memory,
                 progress=progress,
             )
 
@@ -366,6 +376,7 @@ class Reading:
             ("--mapping", self.mapping),
             ("--format", self.format),
             ("--task-names", self.task_names),
+            ("--memory", self.memory),
         ):
             words += [] if value is None else [option, str(value)]
         return shlex.join(words)
@@ -435,34 +446,6 @@ def parse_columns(texts: Sequence[str]) -> dict[str, str | None]:
             raise InputError(f"--columns names {ours!r} twice")
         columns[ours] = theirs or None
     return columns
-
-
-def parse_numbers(option: str, text: str | None) -> list[float] | None:
-    """Numbers separated by commas; None stays None."""
-    if text is None:
-        return None
-    try:
-        return [float(part) for part in text.split(",")]
-    except ValueError as error:
-        raise InputError(
-            f"{option} takes numbers separated by commas, as in 0.5,1,2; got {text!r}"
-        ) from error
-
-
-def parse_whole_numbers(option: str, text: str | None) -> list[int] | None:
-    """Whole numbers with commas, and ranges such as 3-6; None stays None."""
-    if text is None:
-        return None
-    values: list[int] = []
-    try:
-        for part in text.split(","):
-            first, dash, last = part.partition("-")
-            values += range(int(first), int(last) + 1) if dash else [int(first)]
-    except ValueError as error:
-        raise InputError(
-            f"{option} takes whole numbers, as in 1,2,5 or 3-6; got {text!r}"
-        ) from error
-    return values
 
 
 def write_report(folder: Path, progress: Progress | None = None) -> Path:

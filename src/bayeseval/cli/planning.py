@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from bayeseval import names
+from bayeseval.cli._numbers import parse_numbers, parse_whole_numbers
 from bayeseval.cli._shared import (
     EXIT_GATE_FAILED,
     CiProb,
@@ -16,8 +17,6 @@ from bayeseval.cli._shared import (
     NoFigures,
     echo,
     echo_place,
-    parse_numbers,
-    parse_whole_numbers,
     renew_report,
 )
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ __all__ = [
     "Dropped",
     "Nested",
     "RawTable",
+    "ReducedTable",
     "make_table",
     "object_array",
     "with_constants",
@@ -109,6 +110,51 @@ class RawTable:
             self,
             numbers=self.numbers[positions],
             columns={name: cells[positions] for name, cells in self.columns.items()},
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ReducedTable(RawTable):
+    """Cells of rows that were reduced while reading: one row here for many of the files.
+
+    Parameters
+    ----------
+    group : array of int, shape (n,)
+        The group of rows that each row here stands for.
+    rows : array of int, shape (n,)
+        How many rows of the files it stands for.
+    lowest, highest : array of float, shape (n,)
+        Of the scores of these rows; NaN where they have none.
+    locate : callable
+        File and number of the first row of a group (and with a score, if given), in words.
+    """
+
+    group: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    rows: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    lowest: npt.NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
+    highest: npt.NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
+    locate: Callable[..., str] = str
+
+    def at(self, position: int, column: str | None = None) -> str:
+        """``"scores.parquet, row 7, column 'F1'"``."""
+        where = self.locate(int(self.group[position]))
+        return where if column is None else f"{where}, column {column!r}"
+
+    def at_score(self, position: int, column: str | None, score: float) -> str:
+        """As :meth:`at`, of the first row with this score."""
+        where = self.locate(int(self.group[position]), score)
+        return where if column is None else f"{where}, column {column!r}"
+
+    def take(self, positions: npt.NDArray[Any]) -> ReducedTable:
+        """The rows at `positions` (indices or a mask)."""
+        return replace(
+            self,
+            numbers=self.numbers[positions],
+            columns={name: cells[positions] for name, cells in self.columns.items()},
+            group=self.group[positions],
+            rows=self.rows[positions],
+            lowest=self.lowest[positions],
+            highest=self.highest[positions],
         )
 
 

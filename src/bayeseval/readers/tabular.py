@@ -25,7 +25,14 @@ from bayeseval.readers.compressed import suffix_of
 from bayeseval.readers.raw import Nested, RawTable, make_table
 from bayeseval.readers.typed import typed_cells
 
-__all__ = ["TABULAR_SUFFIXES", "EmptyTableError", "header_of", "parquet_problem", "read_table"]
+__all__ = [
+    "TABULAR_SUFFIXES",
+    "EmptyTableError",
+    "delimiter_of",
+    "header_of",
+    "parquet_problem",
+    "read_table",
+]
 
 TABULAR_SUFFIXES: Final = (".csv", ".tsv", ".json", ".jsonl", ".ndjson", ".parquet", ".pq")
 
@@ -127,7 +134,7 @@ def header_of(text: str) -> str:
 def _read_delimited(text: str, source: str, suffix: str) -> RawTable:
     lines = io.StringIO(text, newline="")
     first = next(line for line in lines if line.strip())
-    delimiter = _delimiter(header_of(text), suffix)
+    delimiter = delimiter_of(header_of(text), suffix)
     if len(text) > _LARGE:
         unquoted = _read_unquoted(text, first, source, delimiter)
         if unquoted is not None:
@@ -199,7 +206,7 @@ def _read_unquoted(text: str, first: str, source: str, delimiter: str) -> RawTab
     return make_table(source, "line", range(2, table.num_rows + 2), zip(header, cells, strict=True))
 
 
-def _delimiter(header: str, suffix: str) -> str:
+def delimiter_of(header: str, suffix: str) -> str:
     """The separator that the file's name promises if the header has it, else the commonest."""
     expected = {".tsv": "\t", ".csv": ","}.get(suffix)
     if expected is not None and expected in header:

@@ -27,9 +27,10 @@ from bayeseval.records.pairs import (
     warn_of_sole_pairs,
 )
 from bayeseval.records.registry import BenchmarkCard
-from bayeseval.records.replicates import CellTable, Stratum, reduce_replicates
+from bayeseval.records.replicates import CellTable, reduce_replicates
 from bayeseval.records.report import LoadReport, TableError, Units
 from bayeseval.records.scales import WITH_NUMBERS, declare_units, natural_units
+from bayeseval.records.strata import Stratum
 from bayeseval.records.table import Records
 from bayeseval.records.unbalanced import (
     Quadratics,

@@ -15,6 +15,7 @@ from bayeseval._text import any_of, counted
 from bayeseval.errors import DesignError
 from bayeseval.readers.columns import REPLICATES
 from bayeseval.records.coded import combined_key
+from bayeseval.records.reduced import Reduced
 from bayeseval.records.table import Records
 
 __all__ = ["average_over_others", "sources_of"]
@@ -79,6 +80,7 @@ def average_over_others(
     first, group = first.astype(np.int64), group.reshape(-1).astype(np.int64)
     averaged = replace(
         records,
+        _reduced=_reduced(records, others),
         _frame=_averaged(records, others, first, group),
         _codes={factor: records.codes(factor)[first] for factor in _ORDER},
         _replicates={
@@ -88,6 +90,14 @@ def average_over_others(
         },
     )
     return averaged, tuple(_notes(records, others))
+
+
+def _reduced(records: Records, others: Sequence[names.Source]) -> Reduced | None:
+    """What is left of reduced rows where the scores are averaged over other sources."""
+    reduced = records.reduced
+    if reduced is None or reduced.unit in others:
+        return None
+    return reduced.without_seeds() if "seed" in others else reduced
 
 
 def _averaged(
@@ -124,6 +134,8 @@ def _notes(records: Records, others: Sequence[names.Source]) -> Iterator[str]:
         codes = records.replicate_codes(source)
         pairs = np.unique(np.stack([cell, codes])[:, codes >= 0], axis=1)
         several = int((np.unique(pairs[0], return_counts=True)[1] > 1).sum())
+        if records.reduced is not None and records.reduced.unit == source:
+            several = int((records.reduced.count > 1).sum())
         done = [f"the scores of {counted(several, 'cell')} are averaged over it"] * (several > 0)
         sd = _SUMMARIES.get(source)
         if sd is not None and np.isfinite(records.numbers(sd)).any():

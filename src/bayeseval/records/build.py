@@ -56,13 +56,17 @@ _PLACES_OF_TABLES: Final = frozenset(["line", "row", "record", "cell"])
 
 @dataclass(frozen=True, slots=True)
 class Assembled:
-    """A validated table in canonical order, ready to become ``Records``."""
+    """A validated table in canonical order, ready to become ``Records``.
+
+    `groups` are the groups of rows that the rows stand for, where they were reduced.
+    """
 
     frame: pd.DataFrame
     labels: Mapping[str, tuple[str, ...]]
     codes: Mapping[str, npt.NDArray[np.int64]]
     units: Mapping[str, Units]
     report: LoadReport
+    groups: npt.NDArray[np.int64]
 
 
 def assemble(
@@ -202,6 +206,7 @@ def _checked(
         codes={name: values[order] for name, values in codes.items()},
         units=resolved,
         report=_report(stack, all_notes, left_out, dropped),
+        groups=stack.numbers.get("group", np.zeros(len(stack)))[order].astype(np.int64),
     )
 
 
@@ -216,12 +221,13 @@ def _check_scores(
 ) -> tuple[Mapping[str, Units], list[Note]]:
     """Bounds of every task's scores, and notes; scores that cannot be on one scale are refused."""
     check_numbers(stack, codes["task"], labels["task"])
-    scores = stack.numbers["score"]
+    scores, rows = stack.scores
+    task = codes["task"][rows]
     declared = normalise_units(units)
     in_table, scale_notes = units_in_table(stack, codes["task"], labels["task"])
     resolved, guess_notes = resolve_units(
         scores,
-        codes["task"],
+        task,
         labels["task"],
         source=stack.source,
         declared=declared,
@@ -229,14 +235,14 @@ def _check_scores(
     )
 
     def place(position: int) -> str:
-        return stack.at(position, "score")
+        return stack.at(int(rows[position]), "score", float(scores[position]))
 
     if not already_checked and "item" not in codes:
         refuse_placeholders(
             scores,
-            codes["task"],
+            task,
             labels["task"],
-            codes["model"],
+            codes["model"][rows],
             labels["model"],
             declared=stated_units(labels["task"], declared, in_table),
             where=place,
@@ -245,9 +251,9 @@ def _check_scores(
     files = tuple(part.table.source for part in stack.parts)
     mixtures, low = mixed_scales(
         scores,
-        codes["task"],
+        task,
         labels["task"],
-        {"model": (codes["model"], labels["model"]), "file": (stack.file, files)},
+        {"model": (codes["model"][rows], labels["model"]), "file": (stack.file[rows], files)},
         place,
         stated=in_table,
     )
@@ -256,7 +262,7 @@ def _check_scores(
             f"{mixtures[0]}; convert the scores to one scale, or accept them with"
             f" {setting('mixed_scales', 'allow')}"
         )
-    check_range(scores, codes["task"], labels["task"], resolved, place)
+    check_range(scores, task, labels["task"], resolved, place)
     wrong = units_against_counts(stack, codes["task"], labels["task"], resolved)
     return resolved, [*mixtures, *low, *wrong, *scale_notes, *guess_notes]
 

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from bayeseval._typing import Floats
 from bayeseval.records.coded import combined_key
+from bayeseval.records.reduced import Reduced
 from bayeseval.records.replicates import CellTable
 from bayeseval.records.table import Records
 
@@ -93,6 +94,8 @@ def item_variance(records: Records, cells: CellTable) -> ItemVariance | None:
     """
     if "item" not in records.replicate_columns:
         return None
+    if records.reduced is not None:
+        return _of_reduced(records.reduced)
     cell_of_record = np.repeat(np.arange(len(cells)), cells.n_rows)
     items = records.replicate_codes("item")
     has_item = np.flatnonzero(items >= 0)
@@ -122,6 +125,16 @@ def item_variance(records: Records, cells: CellTable) -> ItemVariance | None:
     for array in (se, parts):
         array.flags.writeable = False
     return ItemVariance(se, *parts)
+
+
+def _of_reduced(reduced: Reduced) -> ItemVariance:
+    """Of items whose rows were summed while they were read."""
+    n = reduced.count
+    se = np.full(len(n), np.nan)
+    several = n > 1
+    se[several] = np.sqrt(reduced.square[several] / (n[several] - 1.0) / n[several])
+    se.flags.writeable = False
+    return ItemVariance(se, *reduced.item_parts)
 
 
 def _products(cell: Ints, item: Ints, centred: Floats) -> tuple[Floats, Floats]:

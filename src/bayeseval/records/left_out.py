@@ -51,7 +51,10 @@ def leave_out(
                 )
         excluded = stack.labels[factor].among(set(labels))
         if excluded.any():
-            counts = {label: int(stack.labels[factor].among({label}).sum()) for label in labels}
+            rows = stack.n_rows
+            counts = {
+                label: int(rows[stack.labels[factor].among({label})].sum()) for label in labels
+            }
             reason = f"{factor} left out on request (drop)"
             dropped.append(Dropped(reason, tuple(sorted(counts.items())), _first(stack, excluded)))
             stack = stack.take(~excluded)
@@ -64,7 +67,9 @@ def leave_out(
             )
             continue
         models = stack.labels["model"].take(excluded)
-        numbers = np.bincount(models.codes, minlength=len(models.levels)).tolist()
+        rows = stack.n_rows[excluded]
+        sums = np.bincount(models.codes, rows, minlength=len(models.levels))
+        numbers = sums.astype(np.int64).tolist()
         counts = {label: n for label, n in zip(models.levels, numbers, strict=True) if n}
         reason = f"score {value:g}, which means missing"
         dropped.append(Dropped(reason, tuple(sorted(counts.items())), _first(stack, excluded)))

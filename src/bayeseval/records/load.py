@@ -33,7 +33,16 @@ from bayeseval.readers.compressed import stem_of, suffix_of
 from bayeseval.readers.numbered import with_file_numbers, with_models_of_folders
 from bayeseval.readers.raw import RawTable, with_constants
 from bayeseval.records.build import DivergedRuns, MixedScales, assemble
+from bayeseval.records.frames import raw_from_frame
 from bayeseval.records.merge import merge
+from bayeseval.records.out_of_core import (
+    USUAL_MEMORY,
+    Memory,
+    as_memory,
+    is_database,
+    reduced_rows,
+    refuse_large,
+)
 from bayeseval.records.registry import (
     CARD,
     BenchmarkCard,
@@ -43,9 +52,11 @@ from bayeseval.records.registry import (
     read_mapping,
 )
 from bayeseval.records.remote import fetch
+from bayeseval.records.row_groups import RowGroups
+from bayeseval.records.row_sums import with_sums
 from bayeseval.records.scales import UnitsLike
 from bayeseval.records.settings import TableMapping, UnitsConfig
-from bayeseval.records.table import FRAME_NAME, Records, raw_from_frame
+from bayeseval.records.table import FRAME_NAME, Records
 
 __all__ = ["TableSource", "load"]
 
@@ -69,6 +80,7 @@ def load(
     metric: str | Mapping[str, str] | None = None,
     task_names: str | os.PathLike[str] | None = None,
     name: str | None = None,
+    memory: Memory | None = None,
     progress: Progress | bool | None = None,
 ) -> Records:
     """Read a table of scores, or the results of an evaluation tool.
@@ -122,6 +134,10 @@ def load(
     name : str, optional
         Name of the records; the card's or the file's when not given, ``table`` for a data
         frame.
+    memory : int or str, optional
+        Bytes, or a size such as ``"2GB"``: rows of items or bootstrap test sets are reduced to
+        cells by DuckDB while they are read, file by file, so that a table of any length takes
+        no more. DuckDB files (``.duckdb``) are always read so.
     progress : bool or callable, optional
         True shows on stderr how far the reading of many files is; a callable is called as
         ``progress(stage, done, total, remark)``.
@@ -159,11 +175,12 @@ def load(
     }
     set_here = {name: as_builtin(value) for name, value in given.items() if value is not None}
     name = None if name is None else as_text("name", name)
+    allowed = None if memory is None else as_memory(memory)
     mapping = None if mapping_file is None else as_path("mapping_file", mapping_file)
     arguments = parse_config(TableMapping, set_here, source="load")
     with reporting(progress) as report:
         if len(sources) == 1:
-            return _load(sources[0], arguments, mapping, name, report)
+            return _load(sources[0], arguments, mapping, name, report, allowed)
         # Frames have no names of their own, and need different ones.
         names = [
             f"{FRAME_NAME} {number}" if isinstance(one, pd.DataFrame) else None
@@ -171,7 +188,7 @@ def load(
         ]
         merged = merge(
             [
-                _load(one, arguments, mapping, own, report)
+                _load(one, arguments, mapping, own, report, allowed)
                 for one, own in zip(sources, names, strict=True)
             ]
         )
@@ -210,6 +227,7 @@ def _load(
     mapping_file: Path | None,
     name: str | None,
     progress: Progress | None,
+    memory: int | None,
 ) -> Records:
     if isinstance(source, pd.DataFrame):
         return _load_frame(source, arguments, mapping_file, FRAME_NAME if name is None else name)
@@ -219,6 +237,26 @@ def _load(
     settings = file_settings.merged(arguments).without_dropped_tasks()
     is_chosen = settings.format is not None
     options = Options(settings.metrics, settings.task_names, settings.columns, progress, is_chosen)
+    if memory is not None or is_database(path):
+        _refuse_tools(path, card, settings)
+        _refuse_tool_options(path, options)
+        files, _, folder_notes = _files(path, card)
+        with reduced_rows(
+            files,
+            folder=path if card is None and path.is_dir() else None,
+            settings=settings,
+            memory=USUAL_MEMORY if memory is None else memory,
+            progress=progress,
+        ) as (groups, group_notes):
+            return _records(
+                [with_constants(table, settings.constants) for table in groups.tables],
+                settings,
+                name=name or _name_of(path, card),
+                notes=[*notes, *folder_notes, *group_notes],
+                covariate_files=_covariate_files(path, card),
+                groups=groups,
+                progress=progress,
+            )
     tables, table_notes, from_tool = _tables(path, card, settings, options)
     return _records(
         [with_constants(table, settings.constants) for table in tables],
@@ -269,6 +307,8 @@ def _records(
     notes: Sequence[Note] = (),
     from_tool: bool = False,
     covariate_files: Mapping[str, Path] | None = None,
+    groups: RowGroups | None = None,
+    progress: Progress | None = None,
 ) -> Records:
     columns = {**{name: name for name in settings.constants}, **settings.columns}
     named, all_notes = [], [*notes]
@@ -277,25 +317,42 @@ def _records(
             table, own = with_task_names(table, columns=columns, path=settings.task_names)
             all_notes += own
         named.append(table)
-    return Records._assembled(
-        assemble(
-            named,
-            columns=columns,
-            units=None if settings.units is None else settings.units.as_units(),
-            mixed=settings.mixed_scales,
-            diverged=settings.diverged_runs,
-            missing=settings.missing,
-            drop=dict(settings.drop.items()),
-            named_languages=settings.language_names,
-            notes=all_notes,
-            allow_single=from_tool,
-        ),
+    assembled = assemble(
+        named,
+        columns=columns,
+        units=None if settings.units is None else settings.units.as_units(),
+        mixed=settings.mixed_scales,
+        diverged=settings.diverged_runs,
+        missing=settings.missing,
+        drop=dict(settings.drop.items()),
+        named_languages=settings.language_names,
+        notes=all_notes,
+        allow_single=from_tool,
+    )
+    records = Records._assembled(
+        assembled,
         name=name,
         language_names=settings.language_names,
         datasets=settings.datasets,
         likelihoods=settings.likelihoods,
         covariate_files=covariate_files,
     )
+    if groups is None:
+        return records
+    return with_sums(records, groups, assembled.groups, progress=progress)
+
+
+def _refuse_tools(path: Path, card: BenchmarkCard | None, settings: TableMapping) -> None:
+    """Refuse results of tools, whose rows are not reduced while they are read."""
+    if is_database(path) or (card is not None and settings.format is None):
+        return
+    detected = detect(path, format=settings.format)
+    if detected is not None:
+        raise InputError(
+            f"{path}: {argument('memory')} is for tables with one row per score, and these are"
+            f" results in the format {detected.reader.name}; leave it out, or give"
+            f" {argument('format')} table"
+        )
 
 
 def _refuse_tool_options(source: object, options: Options) -> None:
@@ -338,6 +395,7 @@ def _tables(
     _refuse_tool_options(path, options)
     files, others, notes = _files(path, card)
     folder = path if card is None and path.is_dir() else None
+    refuse_large(files)
     read, warnings = read_tables(files, folder=folder, others=others)
     if card is not None:
         return [*read.values()], notes, False

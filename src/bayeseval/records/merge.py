@@ -12,7 +12,8 @@ from bayeseval.languages.same import one_label_each
 from bayeseval.names import Likelihood
 from bayeseval.readers.base import file_bytes
 from bayeseval.records.build import assemble
-from bayeseval.records.table import Records, raw_from_frame
+from bayeseval.records.frames import raw_from_frame
+from bayeseval.records.table import Records
 
 __all__ = ["merge"]
 

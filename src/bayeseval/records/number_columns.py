@@ -101,7 +101,7 @@ def units_in_table(
         low, high = lower[code], upper[code]
         if not has_both and np.isnan(low) and np.isnan(high):
             continue
-        if not has_both and np.isnan(low) and (stack.numbers["score"][task == code] >= 0).all():
+        if not has_both and np.isnan(low) and (_lowest(stack)[task == code] >= 0).all():
             low = 0.0
             assumed.append(name)
         units[name] = Units(
@@ -109,6 +109,10 @@ def units_in_table(
         )
     notes = [f"lower bound taken as 0 for {shorten(assumed)} (no scale_min, no negative score)"]
     return units, notes if assumed else []
+
+
+def _lowest(stack: Stack) -> npt.NDArray[np.float64]:
+    return stack.numbers.get("lowest", stack.numbers["score"])
 
 
 def units_against_counts(

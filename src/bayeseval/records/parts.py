@@ -21,12 +21,13 @@ from bayeseval.readers.columns import (
     missing_columns,
     resolve_columns,
 )
-from bayeseval.readers.raw import Column, Dropped, RawTable
+from bayeseval.readers.raw import Column, Dropped, RawTable, ReducedTable
 from bayeseval.readers.typed import TypedCells
 from bayeseval.records.cells import clean_labels, empty_cells, parse_numbers
 from bayeseval.records.coded import Coded, combined_key
 
 __all__ = [
+    "REDUCED",
     "NoLanguageError",
     "Part",
     "read_part",
@@ -47,6 +48,8 @@ _AGGREGATE_REASON: Final = "aggregate rows, not a language"
 _FEWEST_AVERAGES: Final = 3
 _MOST_AVERAGED: Final = 50
 _ROUNDED: Final = 1e-3
+#: Numbers of a row that stands for many: of its group, how many, and their range.
+REDUCED: Final = ("group", "rows", "lowest", "highest")
 _INTEGRAL: Final = re.compile(r"(-?[0-9]+)\.0+")
 
 
@@ -159,10 +162,12 @@ class _PartReader:
     ) -> None:
         """Keep the rows of `mask`; report the others by reason and label."""
         excluded = np.flatnonzero(~mask)
-        counts: Mapping[str, int] = {reason: len(excluded)}
+        counts: Mapping[str, int] = {reason: int(_rows(self.table)[excluded].sum())}
         if labels is not None:
             left_out = labels.take(excluded)
-            numbers = np.bincount(left_out.codes, minlength=len(left_out.levels)).tolist()
+            rows = _rows(self.table)[excluded]
+            sums = np.bincount(left_out.codes, rows, len(left_out.levels))
+            numbers = sums.astype(np.int64).tolist()
             counts = {t: c for t, c in zip(left_out.levels, numbers, strict=True) if c}
         self.dropped.append(
             Dropped(reason, tuple(sorted(counts.items())), self.table.at(int(excluded[0])))
@@ -187,7 +192,7 @@ def read_part(table: RawTable, *, columns: Mapping[str, str | None]) -> Part:
     InputError
         With file, row, column and value.
     """
-    n_rows = len(table) + sum(group.n_rows for group in table.dropped)
+    n_rows = int(_rows(table).sum()) + sum(group.n_rows for group in table.dropped)
     names = list(table.columns)
     chosen = resolve_columns(names, source=table.source, explicit=columns)
     if chosen.missing:
@@ -212,6 +217,8 @@ def read_part(table: RawTable, *, columns: Mapping[str, str | None]) -> Part:
         # Bounds count even when empty: an empty pair says "unknown", no column says nothing.
         if reader.has(our) or (our.startswith("scale") and our in chosen.ours):
             numbers[our] = reader.numbers(our)
+    if isinstance(reader.table, ReducedTable):
+        numbers |= {name: getattr(reader.table, name).astype(float) for name in REDUCED}
     used = set(reader.used.values())
     if "score" not in chosen.explicit:
         _refuse_averages(reader, numbers["score"], used)
@@ -226,6 +233,11 @@ def read_part(table: RawTable, *, columns: Mapping[str, str | None]) -> Part:
         dropped=tuple(reader.dropped),
         notes=tuple(reader.notes),
     )
+
+
+def _rows(table: RawTable) -> npt.NDArray[np.int64]:
+    """How many rows of the file each row stands for."""
+    return table.rows if isinstance(table, ReducedTable) else np.ones(len(table), dtype=np.int64)
 
 
 def _refuse_averages(reader: _PartReader, score: npt.NDArray[np.float64], used: set[str]) -> None:

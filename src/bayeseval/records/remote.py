@@ -23,7 +23,7 @@ from bayeseval.readers.base import MAX_BYTES
 if TYPE_CHECKING:
     import requests
 
-__all__ = ["CACHE_VARIABLE", "Remote", "cached_path", "fetch"]
+__all__ = ["CACHE_VARIABLE", "Remote", "cache_folder", "cached_path", "fetch"]
 
 CACHE_VARIABLE: Final = "BAYESEVAL_CACHE"
 """Environment variable that names another folder for downloaded benchmarks."""
@@ -80,20 +80,24 @@ def _has_host(address: str) -> bool:
     return all(0 < len(label) <= _MAX_LABEL for label in host.removesuffix(".").split("."))
 
 
+def cache_folder() -> Path:
+    """The user's cache: the folder that the variable names, else that of the system."""
+    import pooch
+
+    given = os.environ.get(CACHE_VARIABLE)
+    return Path(given) if given else Path(pooch.os_cache("bayeseval"))
+
+
 def cached_path(remote: Remote, name: str) -> Path:
     """Where the file is kept: ``CACHE/benchmarks/NAME-KEY/FILE``.
 
     The key is that of address and hash, so that no other card's file takes its place.
     """
-    import pooch
-
-    given = os.environ.get(CACHE_VARIABLE)
-    cache = Path(given) if given else Path(pooch.os_cache("bayeseval"))
     # Names and addresses are free text; as parts of a path they must not lead anywhere else.
     folder = re.sub(r"[^\w-]+", "_", name)[:60]
     file = re.sub(r"[^\w.-]+", "_", Path(urlsplit(remote.address).path).name)[-60:].lstrip(".")
     key = hashlib.sha256(f"{remote.address} {remote.sha256}".encode()).hexdigest()[:_KEY]
-    return cache / "benchmarks" / f"{folder}-{key}" / (file or "data")
+    return cache_folder() / "benchmarks" / f"{folder}-{key}" / (file or "data")
 
 
 def fetch(remote: Remote, name: str) -> tuple[Path, list[str]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Final, TypeVar
 
@@ -14,55 +14,19 @@ from bayeseval._text import counted
 from bayeseval._typing import Floats
 from bayeseval.names import FACTORS, Factor
 from bayeseval.records.coded import combined_key
+from bayeseval.records.reduced import Reduced
+from bayeseval.records.strata import Stratum
 from bayeseval.records.table import Records
 from bayeseval.records.unbalanced import Unbalanced, collect_unbalanced, sums
 from bayeseval.records.with_prompts import ByPrompt, scores_by_prompt
 
-__all__ = ["CellTable", "Stratum", "reduce_replicates"]
+__all__ = ["CellTable", "reduce_replicates"]
 
 Ints = npt.NDArray[np.int64]
 
 Number = TypeVar("Number", bound=np.generic)
 
 _NO_VALUE: Final = -1
-
-
-@dataclass(frozen=True, eq=False)
-class Stratum:
-    """Mean squares of one source of variation, cell by cell.
-
-    Parameters
-    ----------
-    mean_square : array of float, shape (n_cells,)
-        In squared score units; 0 where nothing is known.
-    df : array of float, shape (n_cells,)
-        Degrees of freedom: 0 where nothing is known, ``inf`` where the mean square is
-        taken as exact (a standard deviation given without its number of replicates).
-    interaction : array of float, shape (n_cells,)
-        Weight of omega^2, the variance of the seed x test-set interaction, in the expected
-        mean square: for seeds ``sigma^2 + interaction * omega^2``, for boots
-        ``tau^2 + interaction * omega^2``, and for the interaction itself 1 times omega^2.
-
-    Notes
-    -----
-    Under the normal model of :func:`reduce_replicates`, ``df * mean_square`` over its
-    expectation is chi-squared with ``df`` degrees of freedom, independent of the other
-    strata and of the cell's mean.
-    """
-
-    mean_square: Floats
-    df: Floats
-    interaction: Floats
-
-    @property
-    def sum_of_squares(self) -> Floats:
-        """``df * mean_square``; infinite where the mean square is exact, shape (n_cells,)."""
-        known = self.df > 0
-        # Not a plain product: infinity times an exact zero is no number.
-        product = np.zeros_like(self.mean_square)
-        np.multiply(self.df, self.mean_square, out=product, where=known & np.isfinite(self.df))
-        product[np.isinf(self.df)] = np.inf
-        return product
 
 
 @dataclass(frozen=True, eq=False)
@@ -221,7 +185,7 @@ def reduce_replicates(records: Records) -> CellTable:
         notes.append(
             f"se not used in {counted(int(doubled.sum()), 'cell')} whose boots measure it already"
         )
-    return CellTable(
+    table = CellTable(
         codes=MappingProxyType({f: _frozen(records.codes(f)[rows.first]) for f in FACTORS}),
         first=_frozen(rows.first),
         n_rows=_frozen(rows.n_rows),
@@ -240,6 +204,39 @@ def reduce_replicates(records: Records) -> CellTable:
         ),
         by_prompt=scores_by_prompt(records, rows.cell_of_record),
         notes=tuple(notes),
+    )
+    return table if records.reduced is None else _with_reduced(table, records.reduced)
+
+
+def _with_reduced(table: CellTable, reduced: Reduced) -> CellTable:
+    """What rows say that were reduced before they became records, each with one label for all."""
+    has, count = reduced.count > 0, np.maximum(reduced.count, 1.0)
+    per_seed = np.maximum(table.n_seeds, 1.0)
+    cross = _stratum(
+        np.where(has, reduced.cross, table.cross.sum_of_squares),
+        np.where(has, reduced.cross_df, table.cross.df),
+        np.ones(len(table)),
+    )
+    if reduced.unit == "item":
+        return replace(
+            table, n_items=_frozen(np.where(has, reduced.count, table.n_items)), cross=cross
+        )
+    boot = _stratum(
+        np.where(has, reduced.square, table.boot.sum_of_squares),
+        np.where(has, reduced.count - 1.0, table.boot.df),
+        np.where(has, 1.0 / per_seed, table.boot.interaction),
+    )
+    # A published sd of seeds, whose weight is 1, is that of one test set.
+    of_rows = has & (table.seed.interaction != 1.0)
+    weight = np.where(of_rows, 1.0 + 1.0 / count, table.seed.interaction)
+    return replace(
+        table,
+        n_boot=_frozen(np.where(has, reduced.count, table.n_boot)),
+        boot_square=_frozen(np.where(has, 1.0 / count, table.boot_square)),
+        pair_square=_frozen(np.where(has, 1.0 / count / per_seed, table.pair_square)),
+        seed=replace(table.seed, interaction=_frozen(weight)),
+        boot=boot,
+        cross=cross,
     )
 
 

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from bayeseval._text import counted
 from bayeseval.readers.columns import LABELS, REPLICATES
+from bayeseval.readers.raw import ReducedTable
 from bayeseval.records.coded import Coded
 from bayeseval.records.parts import Part
 
@@ -61,16 +62,33 @@ class Stack:
         return subset
 
     @property
+    def n_rows(self) -> npt.NDArray[np.float64]:
+        """How many rows of the files each row stands for, shape (n_rows,)."""
+        return self.numbers.get("rows", np.ones(len(self)))
+
+    @property
+    def scores(self) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]:
+        """Scores that bounds are checked on, and their rows: of many rows, also the extremes."""
+        own = np.arange(len(self))
+        score = self.numbers["score"]
+        if "lowest" not in self.numbers:
+            return score, own
+        extremes = self.numbers["lowest"], self.numbers["highest"]
+        return np.concatenate([*extremes, score]), np.tile(own, 3)
+
+    @property
     def source(self) -> str:
         """The file, or how many there are."""
         if len(self.parts) == 1:
             return self.parts[0].table.source
         return f"{self.parts[0].table.source} and {counted(len(self.parts) - 1, 'more file')}"
 
-    def at(self, position: int, our: str | None = None) -> str:
-        """File, row and column of a record."""
+    def at(self, position: int, our: str | None = None, value: float | None = None) -> str:
+        """File, row and column of a record; of many rows, of the first with this score."""
         part: Part = self.parts[int(self.file[position])]
         column = part.columns.get(our) if our is not None else None
+        if value is not None and isinstance(part.table, ReducedTable):
+            return part.table.at_score(int(self.row[position]), column, value)
         return part.table.at(int(self.row[position]), column)
 
     def level_counts(self) -> dict[str, tuple[tuple[str, int], ...]]:

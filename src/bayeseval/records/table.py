@@ -22,13 +22,13 @@ from bayeseval.errors import InputError, did_you_mean
 from bayeseval.languages.labels import names_of
 from bayeseval.names import FACTORS, LIKELIHOODS, Factor, Likelihood
 from bayeseval.readers.columns import LABELS, REPLICATES
-from bayeseval.readers.raw import Column, Nested, RawTable, make_table
-from bayeseval.readers.typed import typed_cells
 from bayeseval.records.build import Assembled, DivergedRuns, MixedScales, assemble
+from bayeseval.records.frames import raw_from_frame
+from bayeseval.records.reduced import Reduced
 from bayeseval.records.report import LoadReport, Units
 from bayeseval.records.scales import UnitsLike
 
-__all__ = ["FRAME_NAME", "Records", "raw_from_frame"]
+__all__ = ["FRAME_NAME", "Records"]
 
 #: Name of the records of a data frame that is given without one.
 FRAME_NAME: Final = "table"
@@ -80,6 +80,7 @@ class Records:
     _datasets: Mapping[str, str] = field(repr=False)
     _likelihoods: Mapping[str, Likelihood] = field(repr=False, default_factory=dict)
     _covariate_files: Mapping[str, Path] = field(repr=False, default_factory=dict)
+    _reduced: Reduced | None = field(repr=False, default=None)
 
     @classmethod
     def from_frame(
@@ -269,7 +270,18 @@ class Records:
                 if task in tasks or task == "default"
             },
         )
-        return replace(subset, _covariate_files=self._covariate_files)
+        reduced = self._reduced and self._reduced_of(kept)
+        return replace(subset, _covariate_files=self._covariate_files, _reduced=reduced)
+
+    def _reduced_of(self, kept: npt.NDArray[np.bool_]) -> Reduced | None:
+        """The sums over reduced rows of the cells of some records."""
+        codes = np.stack([self.codes(factor) for factor in FACTORS])
+        new = np.append(True, (codes[:, 1:] != codes[:, :-1]).any(axis=0))
+        cell = np.cumsum(new) - 1
+        share = np.bincount(cell, kept) / np.bincount(cell)
+        tasks = np.zeros(len(self._labels["task"]), dtype=np.bool_)
+        tasks[self.codes("task")[kept]] = True
+        return self._reduced and self._reduced.of_cells(share, tasks, name=self.name)
 
     def codes(self, factor: Factor) -> npt.NDArray[np.int64]:
         """Position of each record's level in ``coords[factor]``, shape (n_records,)."""
@@ -332,6 +344,11 @@ class Records:
         return self._frame[column].to_numpy(dtype=np.float64, copy=True)
 
     @property
+    def reduced(self) -> Reduced | None:
+        """Sums over items or bootstrap test sets whose rows were reduced while reading."""
+        return self._reduced
+
+    @property
     def likelihoods(self) -> dict[str, Likelihood]:
         """Likelihood of each task as the benchmark's card has it; empty when it says nothing."""
         return dict(self._likelihoods)
@@ -344,7 +361,12 @@ class Records:
         version of any library; different when a label, a number or a bound differs.
         """
         digest = hashlib.sha256(_HASH_VERSION)
-        for column in sorted(self._frame.columns):
+        columns = set(self._frame.columns)
+        if self._reduced is not None:
+            # Sums of many rows differ in their last digits; the files do not.
+            _feed(digest.update, "reduced", *self._reduced.identity)
+            columns.discard("score")
+        for column in sorted(columns):
             _feed(digest.update, column)
             values = self._frame[column]
             if values.dtype == np.float64:
@@ -392,7 +414,18 @@ class Records:
         (self.to_csv if suffix == ".csv" else self.to_parquet)(path)
 
     def portable(self) -> pd.DataFrame:
-        """The table with its bounds, as it is written to files."""
+        """The table with its bounds, as it is written to files.
+
+        Raises
+        ------
+        InputError
+            If rows were reduced while it was read: the table alone does not say what they do.
+        """
+        if self._reduced is not None:
+            raise InputError(
+                f"{self.name}: its rows were reduced to cells while it was read, so it cannot be"
+                " joined or written; join the files instead, in one folder"
+            )
         table = self.table
         tasks = table["task"]
         bounds = {
@@ -456,45 +489,3 @@ def _replacing(path: Path) -> Iterator[Path]:
         raise InputError(f"{path}: cannot be written: {problem.strerror or problem}") from problem
     finally:
         temporary.unlink(missing_ok=True)
-
-
-def raw_from_frame(frame: pd.DataFrame, name: str) -> RawTable:
-    """A data frame as a reader would hand it over; NA of every kind is a missing cell.
-
-    Raises
-    ------
-    InputError
-        If it is no frame, is empty, or has several header levels.
-    """
-    if not isinstance(frame, pd.DataFrame):
-        raise InputError(f"{name}: expected a pandas DataFrame, got {type(frame).__name__}")
-    if isinstance(frame.columns, pd.MultiIndex):
-        raise InputError(f"{name}: the frame has several header levels; make it one row per score")
-    if frame.empty:
-        raise InputError(f"{name}: the frame is empty")
-    names = [str(column) for column in frame.columns]
-    columns = ((label, _cells(frame.iloc[:, i])) for i, label in enumerate(names))
-    return make_table(name, "row", range(1, len(frame) + 1), columns)
-
-
-def _cells(column: pd.Series[Any]) -> Column:
-    """A frame's column; every kind of NA becomes a missing cell."""
-    if column.dtype != object:
-        import pyarrow as pa
-
-        try:
-            typed = typed_cells(pa.array(column, from_pandas=True))
-        except pa.ArrowException:
-            # What Arrow has no type for: as Python cells.
-            typed = None
-        if typed is not None:
-            return typed
-    cells = column.to_numpy(dtype=object, copy=True)
-    if column.dtype == object:
-        for row, cell in enumerate(cells):
-            if isinstance(cell, np.generic):
-                cells[row] = cell.item()
-            elif isinstance(cell, list | tuple | dict | set | np.ndarray):
-                cells[row] = Nested("a nested value")
-    cells[column.isna().to_numpy(dtype=np.bool_)] = None
-    return cells

@@ -1,0 +1,215 @@
+"""Queries that reduce the rows of one file, and the places of rows in it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import pandas as pd
+
+from bayeseval._text import counted
+from bayeseval._typing import Index
+from bayeseval.errors import InputError
+from bayeseval.readers.columns import EXTRA_NUMBERS
+from bayeseval.readers.raw import Nested, RawTable, object_array
+from bayeseval.readers.scans import Engine, Scan, literal
+from bayeseval.records.cells import clean_labels, parse_numbers
+
+__all__ = [
+    "BLOCK",
+    "NUMBERS",
+    "Locator",
+    "TableRows",
+    "grouping",
+    "keyed_rows",
+    "refuse_label",
+    "refuse_number",
+]
+
+#: Units of a block, of which each group of rows has a string of bits.
+BLOCK: Final = 4096
+#: Keys that are numbers; the others are labels.
+NUMBERS: Final = (*EXTRA_NUMBERS, "scale_min", "scale_max")
+
+
+@dataclass(frozen=True)
+class TableRows:
+    """One file with its columns.
+
+    Parameters
+    ----------
+    file : Path
+    scan : Scan
+        With the columns that the names of files and folders add.
+    ours : mapping of str to str
+        Our columns and the file's.
+    part : int
+        Files with the same columns are one part.
+    derived : tuple of str
+    """
+
+    file: Path
+    scan: Scan
+    ours: Mapping[str, str]
+    part: int
+    derived: tuple[str, ...]
+
+
+def grouping(
+    one: TableRows, keys: Sequence[str], unit: str | None, missing: Sequence[float]
+) -> str:
+    """The query that reduces one file."""
+    bits = (
+        f", code // {BLOCK} AS block, CAST(bitstring_agg(CAST(code % {BLOCK} AS UINTEGER), 0, "
+        f"{BLOCK - 1}) AS BLOB) AS bits"
+        if unit in one.ours
+        else ", CAST(NULL AS UINTEGER) AS block, CAST(NULL AS BLOB) AS bits"
+    )
+    named = ", ".join(["blank", "no_unit", "missing", "empty", *(f"k_{key}" for key in keys)])
+    return (
+        f"SELECT {one.part} AS part, {named}, count(*) AS n, favg(x) AS mean, "
+        "var_pop(x) * count(x) AS square, min(x) AS lowest, max(x) AS highest, "
+        f"count(*) FILTER (bad) AS bad, count(*) FILTER (bad_key) AS bad_key{bits} "
+        f"FROM ({keyed_rows(one, keys, unit, missing)}) GROUP BY ALL"
+    )
+
+
+def keyed_rows(
+    one: TableRows, keys: Sequence[str], unit: str | None, missing: Sequence[float] = ()
+) -> str:
+    """The query of the rows of one file with their keys, score and number of the unit."""
+    scan, ours = one.scan, one.ours
+    columns, wrong = [], ["false"]
+    for key in keys:
+        if key not in ours:
+            kind = "DOUBLE" if key in NUMBERS else "VARCHAR"
+            columns.append(f"CAST(NULL AS {kind}) AS k_{key}")
+        elif key in NUMBERS:
+            columns.append(f"{scan.number(ours[key])} AS k_{key}")
+            wrong.append(scan.bad_number(ours[key]))
+        else:
+            columns.append(f"{scan.label(ours[key])} AS k_{key}")
+            wrong.append(scan.bad_label(ours[key]))
+    score = scan.number(ours["score"])
+    marked = " OR ".join(f"{score} = {value!r}" for value in map(float, missing)) or "false"
+    blank = "false"
+    if "language" in ours:
+        blank = " AND ".join(
+            f"({scan.empty(name)})"
+            for name in dict.fromkeys([ours["language"], *scan.cells])
+            if name not in one.derived
+        )
+    has_unit = unit is not None and unit in ours
+    no_unit = f"{scan.label(ours[unit])} IS NULL" if has_unit and unit else "true"
+    inner = (
+        f"SELECT {', '.join(columns)}{',' if columns else ''} {score} AS x, ({blank}) AS blank, "
+        f"({no_unit}) AS no_unit, CASE WHEN {marked} THEN {score} END AS missing, "
+        f"({scan.empty(ours['score'])}) AS empty, ({scan.bad_number(ours['score'])}) AS bad, "
+        f"({' OR '.join(dict.fromkeys(wrong))}) AS bad_key, "
+        f"{scan.label(ours[unit]) if has_unit and unit else 'NULL'} AS raw FROM {scan.relation}"
+    )
+    if not has_unit:
+        return inner
+    return f"SELECT r.*, d.code FROM ({inner}) r LEFT JOIN dictionary d ON r.raw = d.raw"
+
+
+def refuse_number(engine: Engine, one: TableRows, key: str, count: int) -> None:
+    """Refuse the first cell that is no finite number, of so many."""
+    column = one.ours[key]
+    found = engine.first(one.scan, one.scan.bad_number(column), one.scan.cells[column])
+    if found is None:
+        return
+    row, cell = found
+    try:
+        parse_numbers(
+            object_array([_python(cell, one, column)]),
+            table=_row(one, row),
+            column=column,
+            name=key,
+        )
+    except InputError as problem:
+        others = f"; {counted(count, 'such cell')} in the file" if count > 1 else ""
+        raise InputError(f"{problem}{others}") from problem
+    raise InputError(f"{one.scan.source}, row {row}, column {column!r}: {key} is not a number")
+
+
+def refuse_label(engine: Engine, one: TableRows, key: str, text: str | None = None) -> None:
+    """Refuse the first cell that is no label, or that is this text."""
+    column = one.ours[key]
+    condition = one.scan.bad_label(column)
+    if text is not None:
+        condition = f"{one.scan.label(column)} = {literal(text)}"
+    found = engine.first(one.scan, condition, one.scan.cells[column])
+    if found is None:
+        return
+    row, cell = found
+    cells = object_array([_python(cell, one, column)])
+    clean_labels(cells, table=_row(one, row), column=column, name=key)
+    raise InputError(f"{one.scan.source}, row {row}, column {column!r}: {key} is not text")
+
+
+def _python(cell: Any, one: TableRows, column: str) -> Any:
+    """A cell as the readers in memory have it."""
+    if one.scan.kinds[column] == "json" and cell is not None:
+        cell = json.loads(cell)
+    return Nested("a nested value") if isinstance(cell, dict | list) else cell
+
+
+def _row(one: TableRows, row: int) -> RawTable:
+    return RawTable(one.scan.source, "row", np.array([row]), {})
+
+
+@dataclass(frozen=True, eq=False)
+class Locator:
+    """File and number of the first row of a group, which is looked for when it is needed."""
+
+    engine: Engine
+    files: Sequence[TableRows]
+    keys: tuple[str, ...]
+    unit: str | None
+    missing: tuple[float, ...]
+    distinct: pd.DataFrame
+    group: Index
+
+    def __call__(self, group: int, score: float | None = None) -> str:
+        """The place; with `score`, of the first row that has it, if any has."""
+        labels = self.distinct[self.group == group]
+        for value in (score, None) if score is not None else (None,):
+            for one in self.files:
+                place = self._row(one, labels, value)
+                if place is not None:
+                    return f"{one.scan.source}, row {place}"
+        return str(self.files[0].scan.source)
+
+    def _row(self, one: TableRows, labels: pd.DataFrame, score: float | None) -> int | None:
+        alternatives = []
+        for row in labels.to_dict("records"):
+            if row["part"] != one.part:
+                continue
+            same = [f"k_{key} IS NOT DISTINCT FROM {_sql(row[f'k_{key}'])}" for key in self.keys]
+            same += [f"{name} = {row[name]}" for name in ("blank", "empty", "no_unit")]
+            same.append(f"missing IS NOT DISTINCT FROM {_sql(row['missing'])}")
+            same += [] if score is None else [f"x = {float(score)!r}"]
+            alternatives.append(f"({' AND '.join(same)})")
+        if not alternatives:
+            return None
+        rows = keyed_rows(one, self.keys, None, self.missing)
+        if self.unit is not None and self.unit in one.ours:
+            empty = one.scan.label(one.ours[self.unit])
+            rows = rows.replace("(true) AS no_unit", f"({empty} IS NULL) AS no_unit")
+        table = self.engine.run(
+            f"SELECT n FROM (SELECT row_number() OVER () AS n, * FROM ({rows})) "
+            f"WHERE {' OR '.join(alternatives)} LIMIT 1",
+            source=one.scan.source,
+        )
+        return int(table.to_pylist()[0]["n"]) if table.num_rows else None
+
+
+def _sql(value: object) -> str:
+    if isinstance(value, str):
+        return literal(value)
+    return "NULL" if value is None or value != value else repr(value)

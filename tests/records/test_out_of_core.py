@@ -1,0 +1,470 @@
+"""Rows reduced while they are read give the numbers of rows read into memory."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import bayeseval as be
+from bayeseval.errors import EngineError, InputError
+from bayeseval.records import Records, average_over_others, item_variance, reduce_replicates
+from bayeseval.records.row_groups import _merged
+
+MEMORY = "1GB"
+VARIANCES = ("task", "language_task", "model_task", "record")
+
+Write = Callable[[pd.DataFrame, Path], None]
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BAYESEVAL_CACHE", str(tmp_path / "cache"))
+
+
+def to_json_lines(frame: pd.DataFrame, path: Path) -> None:
+    frame.to_json(path, orient="records", lines=True, force_ascii=False)
+
+
+def to_database(frame: pd.DataFrame, path: Path) -> None:
+    with duckdb.connect(str(path)) as connection:
+        connection.register("frame", frame)
+        connection.execute("CREATE TABLE scores AS SELECT * FROM frame")
+
+
+WRITERS: Mapping[str, Write] = {
+    ".parquet": lambda frame, path: frame.to_parquet(path, index=False),
+    ".csv": lambda frame, path: frame.to_csv(path, index=False),
+    ".csv.gz": lambda frame, path: frame.to_csv(path, index=False),
+    ".tsv": lambda frame, path: frame.to_csv(path, index=False, sep="\t"),
+    ".jsonl": to_json_lines,
+}
+
+
+def table(
+    seed: int, *, unit: str, seeds: int, share: float, offset: float = 0.0, right: bool = True
+) -> pd.DataFrame:
+    """Scores by cell, seed and unit in any order; `share` of the items of each cell are there."""
+    rng = np.random.default_rng(seed)
+    rows: list[dict[str, Any]] = []
+    for model in range(3):
+        for language in ("de", "en", "sw"):
+            for task in range(2):
+                units = np.flatnonzero(rng.random(12) < share)
+                units = units if len(units) > 1 else np.arange(2)
+                for run in range(seeds):
+                    kept = units if unit == "boot" else units[rng.random(len(units)) < share + 0.1]
+                    for one in kept if len(kept) else units:
+                        score = float(rng.random() < 0.3 + 0.2 * model)
+                        score = score if right else 40 + 5 * model + rng.normal() + offset
+                        row = {"model": f"m{model}", "language": language, "task": f"t{task}"}
+                        row |= {unit: f"u{one}" if unit == "item" else int(one)}
+                        rows.append(row | ({"seed": run} if seeds > 1 else {}) | {"score": score})
+    return pd.DataFrame(rows).sample(frac=1, random_state=seed).reset_index(drop=True)
+
+
+def in_files(frame: pd.DataFrame, folder: Path, ending: str = ".parquet", n: int = 2) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    for part, rows in enumerate(np.array_split(np.arange(len(frame)), n)):
+        WRITERS[ending](frame.iloc[rows], folder / f"part{part}{ending}")
+    return folder
+
+
+def assert_same(reduced: Records, whole: Records) -> None:
+    """Counts exactly, means to 1e-12, sums of squares to 1e-9 of what they are."""
+    assert reduced.coords == whole.coords
+    assert reduced.units == whole.units
+    assert reduced.report.n_rows_read == whole.report.n_rows_read
+    one, other = reduce_replicates(reduced), reduce_replicates(whole)
+    for name in ("n_seeds", "n_boot", "n_items"):
+        np.testing.assert_array_equal(getattr(one, name), getattr(other, name), err_msg=name)
+    np.testing.assert_allclose(one.mean, other.mean, rtol=1e-12)
+    for name in ("boot_square", "pair_square"):
+        np.testing.assert_allclose(getattr(one, name), getattr(other, name), rtol=1e-12)
+    for name in ("seed", "boot", "cross"):
+        a, b = getattr(one, name), getattr(other, name)
+        np.testing.assert_array_equal(a.df, b.df, err_msg=name)
+        np.testing.assert_allclose(a.interaction, b.interaction, rtol=1e-12, err_msg=name)
+        np.testing.assert_allclose(
+            a.sum_of_squares, b.sum_of_squares, rtol=1e-9, atol=1e-20, err_msg=name
+        )
+    variances = item_variance(reduced, one), item_variance(whole, other)
+    assert (variances[0] is None) == (variances[1] is None)
+    if variances[0] is not None and variances[1] is not None:
+        np.testing.assert_allclose(variances[0].se, variances[1].se, rtol=1e-9)
+        largest = max(float(np.nanmax(getattr(variances[1], name))) for name in VARIANCES)
+        for name in VARIANCES:
+            np.testing.assert_allclose(
+                getattr(variances[0], name),
+                getattr(variances[1], name),
+                rtol=1e-9,
+                atol=1e-12 * largest,
+                err_msg=name,
+            )
+
+
+@settings(
+    max_examples=12,
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+@given(
+    seed=st.integers(0, 10**6),
+    shape=st.sampled_from([("item", 1), ("item", 3), ("boot", 1), ("boot", 3)]),
+    share=st.sampled_from([0.5, 0.9, 1.0]),
+    right=st.booleans(),
+    n_files=st.integers(1, 3),
+)
+def test_random_tables_reduce_to_what_memory_holds(
+    tmp_path: Path, seed: int, shape: tuple[str, int], share: float, right: bool, n_files: int
+) -> None:
+    unit, seeds = shape
+    frame = table(seed, unit=unit, seeds=seeds, share=share, right=right)
+    name = f"{seed}-{unit}-{seeds}-{share}-{right}-{n_files}"
+    folder = in_files(frame, tmp_path / name, n=n_files)
+    options: dict[str, Any] = {"diverged_runs": "allow", "mixed_scales": "allow"}
+    assert_same(be.load(folder, memory=MEMORY, **options), be.load(folder, **options))
+
+
+def test_seeds_with_all_items_have_their_product_in_both(tmp_path: Path) -> None:
+    frame = table(3, unit="item", seeds=3, share=2.0)
+    folder = in_files(frame, tmp_path / "rows")
+    reduced, whole = be.load(folder, memory=MEMORY), be.load(folder)
+    assert (reduce_replicates(whole).cross.df > 0).all()
+    assert_same(reduced, whole)
+
+
+@pytest.mark.parametrize("ending", [*WRITERS])
+def test_formats_give_the_same_cells(tmp_path: Path, ending: str) -> None:
+    frame = table(4, unit="item", seeds=2, share=2.0, right=False)
+    folder = in_files(frame, tmp_path / "rows", ending)
+    assert_same(be.load(folder, memory=MEMORY), be.load(folder))
+
+
+def test_databases_are_reduced_without_being_asked(tmp_path: Path) -> None:
+    frame = table(5, unit="boot", seeds=2, share=1.0, right=False)
+    to_database(frame, tmp_path / "rows.duckdb")
+    assert_same(be.load(tmp_path / "rows.duckdb"), be.load(frame))
+
+
+@pytest.mark.parametrize("without", ["seed", "boot"])
+def test_averages_over_a_source_are_those_of_rows(tmp_path: Path, without: str) -> None:
+    frame = table(6, unit="boot", seeds=3, share=1.0, right=False)
+    folder = in_files(frame, tmp_path / "rows")
+    kept = [source for source in ("seed", "boot") if source != without]
+    averaged = [
+        average_over_others(records, kept)[0]
+        for records in (be.load(folder, memory=MEMORY), be.load(folder))
+    ]
+    one, other = map(reduce_replicates, averaged)
+    np.testing.assert_allclose(one.mean, other.mean, rtol=1e-12)
+    for name in ("seed", "boot", "cross"):
+        a, b = getattr(one, name), getattr(other, name)
+        np.testing.assert_array_equal(a.df, b.df)
+        np.testing.assert_allclose(a.mean_square, b.mean_square, rtol=1e-9)
+        np.testing.assert_allclose(a.interaction, b.interaction)
+
+
+def test_scores_far_from_zero_keep_their_digits_and_naive_sums_lose_them(tmp_path: Path) -> None:
+    frame = table(7, unit="boot", seeds=1, share=2.0, offset=1e7, right=False)
+    folder = in_files(frame, tmp_path / "rows", n=3)
+    whole = be.load(folder)
+    assert_same(be.load(folder, memory=MEMORY), whole)
+    # The sums that the reduction avoids: sum x^2 - n mean^2.
+    cells = reduce_replicates(whole)
+    naive = [
+        float((own["score"] ** 2).sum() - len(own) * own["score"].mean() ** 2)
+        for _, own in frame.groupby(["language", "task", "model"])
+    ]
+    exact = np.sort(cells.boot.sum_of_squares)
+    assert (np.abs(np.sort(naive) / exact - 1.0) > 1e-4).any()
+
+
+def test_pieces_merge_as_their_rows_would() -> None:
+    import pyarrow as pa
+
+    rng = np.random.default_rng(8)
+    pieces = [1e7 + rng.normal(size=n) for n in (1, 5, 400)]
+    rows = pa.table(
+        {
+            "g": np.zeros(3, dtype=np.int64),
+            "n": np.array([len(piece) for piece in pieces]),
+            "mean": [piece.mean() for piece in pieces],
+            "square": [((piece - piece.mean()) ** 2).sum() for piece in pieces],
+            "lowest": [piece.min() for piece in pieces],
+            "highest": [piece.max() for piece in pieces],
+        }
+    )
+    merged, together = _merged(rows, 1), np.concatenate(pieces)
+    np.testing.assert_allclose(merged["mean"], together.mean(), rtol=1e-15)
+    expected = ((together - together.mean()) ** 2).sum()
+    np.testing.assert_allclose(merged["square"], expected, rtol=1e-9)
+    sums = float((together**2).sum() - len(together) * together.mean() ** 2)
+    assert abs(sums / expected - 1.0) > 1e-5
+    assert merged["lowest"][0] == together.min()
+
+
+REFUSED = {
+    "text": (("score", 17, "n/a"), "row 18, column 'score': score 'n/a' is not a number"),
+    "percent": (("score", 17, "12%"), "row 18, column 'score': score '12%' has a percent sign"),
+    "model": (("model", 30, None), "row 31, column 'model': model is missing"),
+    "language": (("language", 30, " "), "row 31, column 'language': language is missing"),
+    "item": (("item", 9, None), "row 10, column 'item': item is empty"),
+}
+
+
+@pytest.mark.parametrize("ending", [".csv", ".parquet", ".jsonl"])
+@pytest.mark.parametrize("name", [*REFUSED])
+def test_bad_cells_are_refused_with_file_and_row(tmp_path: Path, name: str, ending: str) -> None:
+    (column, row, value), message = REFUSED[name]
+    frame = table(9, unit="item", seeds=1, share=1.0).astype(object)
+    if column == "score":
+        frame["score"] = frame["score"].astype(str)
+    frame.loc[row, column] = value
+    file = tmp_path / f"rows{ending}"
+    WRITERS[ending](frame, file)
+    with pytest.raises(InputError, match=f"rows{ending}, {message}"):
+        be.load(file, memory=MEMORY)
+
+
+def test_numbers_that_are_not_finite_are_refused_with_their_row(tmp_path: Path) -> None:
+    frame = table(10, unit="item", seeds=1, share=1.0)
+    frame.loc[40, "score"] = np.inf
+    frame.to_parquet(tmp_path / "rows.parquet")
+    with pytest.raises(InputError, match=r"row 41, column 'score': score inf is not finite"):
+        be.load(tmp_path / "rows.parquet", memory=MEMORY)
+
+
+def test_a_score_beyond_its_bound_is_found_in_its_row(tmp_path: Path) -> None:
+    frame = table(11, unit="item", seeds=1, share=1.0)
+    frame.loc[25, "score"] = 7.0
+    frame.to_parquet(tmp_path / "rows.parquet")
+    with pytest.raises(InputError, match=r"row 26, column 'score': score 7 is above the declared"):
+        be.load(tmp_path / "rows.parquet", memory=MEMORY, units=(0, 1))
+
+
+@pytest.mark.parametrize("n_files", [1, 2])
+def test_an_item_twice_in_a_cell_is_refused_with_both_rows(tmp_path: Path, n_files: int) -> None:
+    frame = table(12, unit="item", seeds=1, share=1.0)
+    frame = pd.concat([frame, frame.iloc[[5]]], ignore_index=True)
+    folder = in_files(frame, tmp_path / "rows", n=n_files)
+    message = r"row \d+: duplicate of .*row 6: model .*, item 'u\d+' has two scores"
+    with pytest.raises(InputError, match=message):
+        be.load(folder, memory=MEMORY)
+    with pytest.raises(InputError, match="duplicate of"):
+        be.load(folder)
+
+
+def test_rows_that_nothing_tells_apart_are_refused(tmp_path: Path) -> None:
+    frame = table(13, unit="item", seeds=1, share=1.0).drop(columns="item")
+    frame.to_parquet(tmp_path / "rows.parquet")
+    with pytest.raises(InputError, match="has two scores; keep one of them, or distinguish"):
+        be.load(tmp_path / "rows.parquet", memory=MEMORY)
+
+
+def test_dropped_rows_are_counted_as_rows_of_the_files(tmp_path: Path) -> None:
+    frame = table(14, unit="item", seeds=1, share=1.0, right=False)
+    frame.loc[frame.index[:7], "score"] = np.nan
+    frame.loc[frame.index[7:12], "score"] = -1.0
+    frame = pd.concat([frame, frame[frame["model"] == "m1"].assign(language="avg")])
+    folder = in_files(frame, tmp_path / "rows")
+    for ending in (".parquet", ".csv"):
+        other = in_files(frame, tmp_path / ending, ending)
+        options: dict[str, Any] = {"missing": -1, "drop": {"model": ["m0"]}}
+        if ending == ".parquet":
+            # A cell without a value is null in tables of numbers; pandas writes NaN so.
+            assert pd.read_parquet(folder / "part0.parquet")["score"].isna().any()
+        reduced, whole = be.load(other, memory=MEMORY, **options), be.load(other, **options)
+        assert_same(reduced, whole)
+        dropped = [
+            {group.reason: (group.n_rows, group.counts) for group in records.report.dropped}
+            for records in (reduced, whole)
+        ]
+        assert dropped[0] == dropped[1]
+        assert sum(n for n, _ in dropped[0].values()) > 80
+
+
+def test_labels_that_clean_to_the_same_one_are_one_cell(tmp_path: Path) -> None:
+    frame = table(15, unit="item", seeds=1, share=1.0)
+    frame.loc[::3, "model"] = frame.loc[::3, "model"] + " "
+    folder = in_files(frame, tmp_path / "rows", ".csv")
+    assert_same(be.load(folder, memory=MEMORY), be.load(folder))
+
+
+def test_files_of_seeds_get_their_numbers_from_their_names(tmp_path: Path) -> None:
+    frame = table(16, unit="item", seeds=2, share=2.0)
+    folder = tmp_path / "rows"
+    folder.mkdir()
+    for seed, own in frame.groupby("seed"):
+        own.drop(columns="seed").to_parquet(folder / f"seed_{seed}.parquet", index=False)
+    assert_same(be.load(folder, memory=MEMORY), be.load(folder))
+
+
+@pytest.mark.parametrize(
+    "name", ["a'b.parquet", "a*[x]?.parquet", 'a"b.csv', "lang=en.parquet", "größe; drop.csv"]
+)
+def test_names_of_files_mean_nothing_to_the_engine(tmp_path: Path, name: str) -> None:
+    frame = table(17, unit="item", seeds=1, share=1.0)
+    folder = tmp_path / "lang=xx"
+    folder.mkdir()
+    WRITERS[Path(name).suffix](frame, folder / name)
+    # What a star would also match.
+    (tmp_path / "lang=xx" / "other.txt").write_text("no table")
+    assert_same(be.load(folder / name, memory=MEMORY), be.load(folder / name))
+
+
+def test_columns_with_names_of_sql_are_read(tmp_path: Path) -> None:
+    frame = table(18, unit="item", seeds=1, share=1.0)
+    frame = frame.rename(columns={"score": 'sc"ore; DROP', "item": "it'em"})
+    columns = {"score": 'sc"ore; DROP', "item": "it'em"}
+    for ending in (".parquet", ".csv", ".jsonl"):
+        folder = in_files(frame, tmp_path / ending, ending)
+        assert_same(
+            be.load(folder, memory=MEMORY, columns=columns), be.load(folder, columns=columns)
+        )
+
+
+def test_a_view_of_a_database_reads_no_other_file(tmp_path: Path) -> None:
+    table(19, unit="item", seeds=1, share=1.0).to_csv(tmp_path / "secret.csv", index=False)
+    file = tmp_path / "rows.duckdb"
+    with duckdb.connect(str(file)) as connection:
+        connection.execute(f"CREATE VIEW scores AS SELECT * FROM read_csv('{tmp_path}/secret.csv')")
+    with pytest.raises(InputError, match=r"rows.duckdb: cannot be read: Cannot access file"):
+        be.load(file)
+
+
+def test_a_database_of_several_tables_is_refused(tmp_path: Path) -> None:
+    with duckdb.connect(str(tmp_path / "rows.duckdb")) as connection:
+        connection.execute("CREATE TABLE a AS SELECT 1 AS x; CREATE TABLE b AS SELECT 1 AS x")
+    with pytest.raises(InputError, match=r"holds 2 tables \(a, b\), and one is read"):
+        be.load(tmp_path / "rows.duckdb")
+
+
+@pytest.mark.parametrize(
+    ("ending", "content"),
+    [(".parquet", b"PAR1 broken PAR1"), (".csv", b"a,b\n1,2,3\n"), (".duckdb", b"nothing")],
+)
+def test_damaged_files_are_refused_in_one_line(tmp_path: Path, ending: str, content: bytes) -> None:
+    file = tmp_path / f"rows{ending}"
+    file.write_bytes(content)
+    with pytest.raises(InputError, match=f"^{file}") as caught:
+        be.load(file, memory=MEMORY)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("memory", ["2", "2 XB", "-1GB", "100MB", True])
+def test_sizes_that_are_none_are_refused(memory: Any) -> None:
+    with pytest.raises(InputError, match="memory"):
+        be.load("mega", memory=memory)
+
+
+@pytest.mark.parametrize("column", ["prompt", "k"])
+def test_columns_that_cannot_be_reduced_are_refused(tmp_path: Path, column: str) -> None:
+    frame = table(20, unit="item", seeds=1, share=1.0).assign(**{column: 1, "n": 10})
+    frame.to_parquet(tmp_path / "rows.parquet")
+    with pytest.raises(InputError, match=f"the column '{column}' .* beside it is not; leave it"):
+        be.load(tmp_path / "rows.parquet", memory=MEMORY, columns={column: column})
+
+
+def test_finished_files_are_not_read_again(tmp_path: Path) -> None:
+    folder = in_files(table(21, unit="item", seeds=1, share=1.0), tmp_path / "rows")
+    first = be.load(folder, memory=MEMORY)
+    kept = {path: path.stat().st_ino for path in (tmp_path / "cache/rows").glob("*.parquet")}
+    assert len(kept) == 6
+    # The partial results of one file are lost, those of the other are not.
+    lost = {path for path in kept if path.name.startswith("part1")}
+    for path in lost:
+        path.unlink()
+    again = be.load(folder, memory=MEMORY)
+    assert again.content_hash == first.content_hash
+    now = {path: path.stat().st_ino for path in (tmp_path / "cache/rows").glob("*.parquet")}
+    assert lost <= set(now)
+    assert {path: now[path] for path in set(kept) - lost} == {
+        path: kept[path] for path in set(kept) - lost
+    }
+    assert not list((tmp_path / "cache/rows").glob("run-*"))
+
+
+def test_a_changed_file_is_read_again(tmp_path: Path) -> None:
+    frame = table(22, unit="item", seeds=1, share=1.0)
+    folder = in_files(frame, tmp_path / "rows")
+    first = be.load(folder, memory=MEMORY)
+    changed = frame.assign(score=1.0 - frame["score"])
+    in_files(changed, folder)
+    os.utime(folder / "part0.parquet", ns=(1, 1))
+    second = be.load(folder, memory=MEMORY)
+    assert second.content_hash != first.content_hash
+    assert_same(second, be.load(folder))
+
+
+def test_a_fit_of_reduced_rows_is_that_of_all_rows(tmp_path: Path) -> None:
+    frame = table(23, unit="item", seeds=1, share=2.0)
+    folder = in_files(frame, tmp_path / "rows")
+    fits = [
+        be.fit(records, "additive", draws=200, chains=2)
+        for records in (be.load(folder, memory=MEMORY), be.load(folder))
+    ]
+    tables = [fit.ranking() for fit in fits]
+    pd.testing.assert_frame_equal(tables[0], tables[1], rtol=1e-6)
+
+
+def test_models_may_be_left_out_and_seeds_may_not(tmp_path: Path) -> None:
+    frame = table(24, unit="item", seeds=2, share=2.0)
+    folder = in_files(frame, tmp_path / "rows")
+    reduced, whole = be.load(folder, memory=MEMORY), be.load(folder)
+    kept = reduced.table["model"] != "m0"
+    rest = reduced.subset(kept, name="rest")
+    expected = whole.subset(whole.table["model"] != "m0", name="rest")
+    one, other = reduce_replicates(rest), reduce_replicates(expected)
+    np.testing.assert_array_equal(one.n_items, other.n_items)
+    np.testing.assert_allclose(one.cross.sum_of_squares, other.cross.sum_of_squares)
+    with pytest.raises(InputError, match="a cell is kept or left out as a whole"):
+        reduced.subset(reduced.table["seed"] == "0", name="rest")
+
+
+def test_reduced_records_are_neither_written_nor_joined(tmp_path: Path) -> None:
+    folder = in_files(table(25, unit="item", seeds=1, share=1.0), tmp_path / "rows")
+    with pytest.raises(InputError, match="reduced to cells"):
+        be.load(folder, memory=MEMORY).to_csv(tmp_path / "out.csv")
+    with pytest.raises(InputError, match="reduced to cells"):
+        be.load([folder, "mega"], memory=MEMORY)
+
+
+def test_json_lines_that_are_no_objects_are_refused(tmp_path: Path) -> None:
+    rows = [{"model": "a", "language": "en", "item": 1, "score": 1}, [1]]
+    (tmp_path / "rows.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    with pytest.raises(InputError, match=r"row 2: expected an object with keys and values"):
+        be.load(tmp_path / "rows.jsonl", memory=MEMORY)
+
+
+def test_calibration_of_reduced_test_sets_is_refused(tmp_path: Path) -> None:
+    frame = table(26, unit="boot", seeds=1, share=1.0, right=False)
+    folder = in_files(frame, tmp_path / "rows")
+    with pytest.raises(EngineError, match="needed one by one to draw tables like it"):
+        be.calibrate("additive", like=be.load(folder, memory=MEMORY), simulations=1)
+
+
+def test_results_of_tools_are_not_reduced() -> None:
+    folder = Path(__file__).parents[1] / "fixtures" / "readers" / "lm_eval" / "v0.4.13"
+    with pytest.raises(InputError, match="results in the format lm-eval; leave it out"):
+        be.load(folder, memory=MEMORY)
+
+
+@pytest.mark.parametrize("memory", [None, MEMORY])
+def test_a_file_too_large_for_memory_names_the_way(tmp_path: Path, memory: str | None) -> None:
+    file = tmp_path / "rows.csv"
+    table(27, unit="item", seeds=1, share=1.0).to_csv(file, index=False)
+    os.truncate(file, 2 << 30)
+    message = "memory='2GB' reduces the rows" if memory is None else "holds zero bytes"
+    with pytest.raises(InputError, match=message):
+        be.load(file, memory=memory)
