@@ -119,7 +119,7 @@ def main() -> None:
                 }
                 rows.append({"model": name, "terms": f"{terms}, permuted"} | mean)
     print_table(rows)
-    write_csv("model_covariates", rows, said, digits=4)
+    write_csv("model_covariates", rows, said, digits=4, key="model")
 
 
 if __name__ == "__main__":
