@@ -44,6 +44,8 @@ __all__ = [
     "REPORTED",
     "RUN_SOURCES",
     "SCORE",
+    "SCORE_CENTRE",
+    "SCORE_SD",
     "SD_LOG_RESIDUAL",
     "SD_RESIDUAL",
     "SHARED_SOURCES",
@@ -108,6 +110,9 @@ TEST_SET: Final = "test_set"
 SQUARES: Final = "sum_of_squares"
 UNBALANCED: Final = "unbalanced_replicates"
 CONTRASTS: Final = "contrasts_of_prompts"
+# Centres and sds of the scores given all effects.
+SCORE_CENTRE: Final = "score_centre"
+SCORE_SD: Final = "score_sd"
 
 FACTORS: Final[tuple[Factor, ...]] = ("language", "task", "model")
 # What all metrics of one model's outputs in one dataset and language share. A table has one

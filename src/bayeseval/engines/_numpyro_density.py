@@ -22,6 +22,7 @@ from bayeseval import names
 from bayeseval._typing import Floats
 from bayeseval.design import ByCell, Design, SharedEffect
 from bayeseval.engines._density import log_tail, residual_offset
+from bayeseval.engines._integrated_effects import Block
 from bayeseval.engines._likelihood import items, log_floor, observed, with_units
 from bayeseval.engines._prompt_effects import arrays_of
 from bayeseval.engines._related import covariance
@@ -91,7 +92,10 @@ class _SlopeShape:
 
 @dataclass(frozen=True)
 class Structure:
-    """Static part of a design: designs with equal structures share a compiled program."""
+    """Static part of a design: designs with equal structures share a compiled program.
+
+    NUTS does not sample the offsets of `integrated`, but draws them given the other variables.
+    """
 
     priors: tuple[tuple[str, str, bool], ...]
     terms: tuple[_TermShape, ...]
@@ -104,6 +108,7 @@ class Structure:
     known_se: bool
     sources: tuple[_SourceShape, ...]
     unbalanced: bool
+    integrated: tuple[Block, ...] = ()
 
     @property
     def sizes(self) -> dict[str, int]:
@@ -201,11 +206,7 @@ def data_of(design: Design) -> Tree:
     if design.replicates is not None:
         data["squares"], data["df"] = design.replicates.squares, design.replicates.df
         data["sources"] = [
-            {
-                "model": s.model,
-                "of_record": s.of_record,
-                "share": s.share,
-            }
+            {"model": s.model, "of_record": s.of_record, "share": s.share}
             | (
                 {
                     "cell": design.replicates.cell[s.name],
@@ -380,6 +381,9 @@ def _score(
         if structure.known_se or structure.sources:
             known = arrays["se"] ** 2 if structure.known_se else 0.0
             sd = jnp.sqrt(sd**2 + (known + added))
+    if structure.integrated:
+        numpyro.deterministic(names.SCORE_CENTRE, centre)
+        numpyro.deterministic(names.SCORE_SD, sd)
     extra = {parameter.name: value[parameter.name] for parameter in kind.extra}
     return kind.numpyro(At(centre, sd, extra=extra, items=arrays.get("n")))
 

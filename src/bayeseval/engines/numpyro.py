@@ -3,7 +3,8 @@
 Everything that may change in a refit (scores, indices, known errors, the numbers in
 the priors) is an argument of the compiled program; what determines the program (terms,
 their levels, likelihood, kinds of priors, warm-up length) is a small hashable
-:class:`Structure`. A second table of the same structure is not compiled again.
+:class:`Structure`. A second table of the same structure is not compiled again. On small tables
+with replicates the effects are integrated out of this density and drawn afterwards.
 
 Chains run in blocks of iterations. Between blocks, progress is reported and the run can
 be interrupted.
@@ -36,6 +37,15 @@ from bayeseval._random import stream
 from bayeseval._typing import Floats, Progress
 from bayeseval.design import Design
 from bayeseval.engines._density import inverse_mass, start_point, to_posterior
+from bayeseval.engines._integrated_effects import (
+    Conditional,
+    blocks_of,
+    columns_of,
+    conditional,
+    integrates,
+    split,
+    with_offsets,
+)
 from bayeseval.engines._numpyro_density import (
     Structure,
     Tree,
@@ -83,21 +93,38 @@ class _Program:
 @lru_cache(maxsize=128)
 def _program(structure: Structure, tune: int, target_accept: float, vectorised: bool) -> _Program:
     empty = {name: np.zeros(shape) for name, shape in free_shapes(structure).items()}
+    blocks = structure.integrated
+    at_zero = {block.offset: empty[block.offset] for block in blocks}
     # One flat vector instead of a dozen arrays: building the tree of NUTS has a cost per
     # array.
-    _, unflatten = ravel_pytree(empty)
+    sampled = {name: zeros for name, zeros in empty.items() if name not in at_zero}
+    _, unflatten = ravel_pytree(sampled)
     shift = _shift(structure)
     of_prompts = [drawn for source in structure.sources for drawn, *_ in source.shared]
 
     def to_free(flat: Any, data: Tree) -> tuple[Tree, Any]:
-        return _with_prompts(structure, data, shift(unflatten(flat), data, -1.0))
+        values = shift(unflatten(flat), data, -1.0)
+        return (values | at_zero, 0.0) if blocks else _with_prompts(structure, data, values)
 
     def potential(data: Tree) -> Callable[[Any], Any]:
         def energy(flat: Any) -> Any:
             values, log_determinant = to_free(flat, data)
+            if blocks:
+                return _of_offsets(structure, data, values)[1].energy
             return potential_energy(joint_density, (structure, data), {}, values) - log_determinant
 
         return energy
+
+    def to_model(state: Any, data: Tree) -> tuple[Tree, Any]:
+        """Variables of the joint density and their energy."""
+        values, log_determinant = to_free(state.z, data)
+        if blocks:
+            known, offsets = _of_offsets(structure, data, values)
+            # The next iteration splits the key of the state; this one is another.
+            drawn = offsets.draw(jax.random.fold_in(state.rng_key, 0), blocks)
+            return known | split(drawn, blocks), offsets.joint_energy(drawn)
+        known = constrain_fn(joint_density, (structure, data), {}, values)
+        return known, state.potential_energy + log_determinant
 
     init_kernel, sample_kernel = hmc(potential_fn_gen=potential, algo="NUTS")
 
@@ -105,10 +132,10 @@ def _program(structure: Structure, tune: int, target_accept: float, vectorised: 
         free = unconstrain_fn(joint_density, (structure, data), {}, point)
         # Effects of prompts start at what the scores say about them.
         expected = {name: jnp.zeros_like(free[name]) for name in of_prompts}
-        flat, _ = ravel_pytree(shift(free, data, 1.0) | expected)
-        variances = {name: jnp.broadcast_to(mass[name], a.shape) for name, a in empty.items()}
+        free = shift(free, data, 1.0) | expected
+        variances = {name: jnp.broadcast_to(mass[name], a.shape) for name, a in sampled.items()}
         return init_kernel(
-            flat,
+            ravel_pytree({name: free[name] for name in sampled})[0],
             tune,
             step_size=_FIRST_STEP_SIZE,
             inverse_mass_matrix=ravel_pytree(variances)[0],
@@ -118,13 +145,12 @@ def _program(structure: Structure, tune: int, target_accept: float, vectorised: 
         )
 
     def collect(state: Any, data: Tree) -> tuple[Tree, Tree]:
-        free, log_determinant = to_free(state.z, data)
-        values = constrain_fn(joint_density, (structure, data), {}, free)
+        values, energy = to_model(state, data)
         return {name: values[name] for name in empty}, {
             "acceptance_rate": state.accept_prob,
             "diverging": state.diverging,
             "energy": state.energy,
-            "lp": -state.potential_energy - log_determinant,
+            "lp": -energy,
             "n_steps": state.num_steps,
             "step_size": state.adapt_state.step_size,
         }
@@ -176,6 +202,21 @@ def _shift(structure: Structure) -> Callable[[Tree, Tree, float], Tree]:
         return values | {name: values[name] + sign * value for name, value in added.items()}
 
     return shift
+
+
+def _of_offsets(structure: Structure, data: Tree, values: Tree) -> tuple[Tree, Conditional]:
+    """Variables of the joint density at offsets of zero, and the distribution of the offsets."""
+    known = constrain_fn(joint_density, (structure, data), {}, values, return_deterministic=True)
+    energy = potential_energy(joint_density, (structure, data), {}, values)
+    (family,) = data["families"]
+    return known, conditional(
+        structure.integrated,
+        data["columns"],
+        known,
+        energy,
+        rest=family["observed"] - known[names.SCORE_CENTRE],
+        variance=known[names.SCORE_SD] ** 2,
+    )
 
 
 def _with_prompts(structure: Structure, data: Tree, values: Tree) -> tuple[Tree, Any]:
@@ -242,7 +283,7 @@ def sample(design: Design, settings: SamplerSettings, *, progress: Progress | No
     """
     settings = resolve_settings(settings, engine="numpyro", defaults=_DEFAULTS)
     vectorised = jax.default_backend() != "cpu"
-    design = _with_effects_drawn(design)
+    design = with_offsets(design) if integrates(design) else _with_effects_drawn(design)
     # Enable float64 for this block and thread only: the user's JAX is not changed.
     with jax.enable_x64(True):
         drawn, stats = _run(design, settings, vectorised=vectorised, progress=progress)
@@ -266,9 +307,13 @@ def _run(
     """Draws and statistics, each (chain, draw, ...)."""
     report = progress or (lambda stage, done, total, remark: None)
     draws, tune, chains = settings.draws or 0, settings.tune or 0, settings.chains or 0
-    program = _program(structure_of(design), tune, settings.target_accept or 0.0, vectorised)
+    structure, data = structure_of(design), data_of(design)
+    if integrates(design):
+        structure = replace(structure, integrated=blocks_of(design))
+        data["columns"] = columns_of(design)
+    program = _program(structure, tune, settings.target_accept or 0.0, vectorised)
     mass = inverse_mass(design) | {one.drawn: 1.0 for s in design.sources for one in s.shared}
-    data, mass = jax.device_put((data_of(design), mass))
+    data, mass = jax.device_put((data, mass))
 
     report("compiling", 0, 1, "")
     groups = []
