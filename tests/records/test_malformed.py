@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import itertools
+import json
 import os
 import tempfile
 import tracemalloc
@@ -18,7 +19,7 @@ from hypothesis import strategies as st
 from bayeseval.cli import main
 from bayeseval.errors import InputError
 from bayeseval.records import load
-from tests.readers.good_files import BY_NAME, GOOD, Good, identity
+from tests.readers.good_files import BY_NAME, GOOD, Good, as_archive, identity, members_of
 from tests.records.malformed import broken, mutated
 
 VARIANTS = {good.name: list(broken(good)) for good in GOOD}
@@ -92,6 +93,16 @@ def test_every_broken_variant_is_a_table_or_one_line(tmp_path: Path, good: Good)
 def test_mutations_are_a_table_or_one_line(good: Good, data: st.DataObject) -> None:
     with tempfile.TemporaryDirectory() as folder:
         outcome(good.write(Path(folder), data.draw(mutated(good))), good.reader)
+
+
+def test_names_in_the_samples_of_inspect_are_escaped_in_messages(tmp_path: Path) -> None:
+    good = BY_NAME["inspect frames"]
+    frames = json.loads(members_of(good.data)["header.json"])
+    for row in frames["samples"]:
+        row["metadata_language"] = "\x1b[2J"
+    data = as_archive({"header.json": frames})
+    message = outcome(good.write(tmp_path, data), good.reader)
+    assert "log0.eval, xnli_sw, \\x1b[2J, sample 1, column 'language'" in message
 
 
 @pytest.mark.parametrize("name", ["lm-eval", "lighteval details", "excel", "wide", "card"])

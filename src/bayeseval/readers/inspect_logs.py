@@ -361,7 +361,7 @@ def _read_samples(paths: Sequence[Path], options: Options) -> Reading:
     rows = [{**by_log[str(row["log"])], **row} for row in of_successful if not row.get("error")]
     if len(rows) < len(of_successful):
         first = next(row for row in of_successful if row.get("error"))
-        where = f"{Path(str(first['log'])).name}, sample {first.get('id')}"
+        where = plain(f"{Path(str(first['log'])).name}, sample {first.get('id')}")
         dropped.append(Dropped(_ERROR, ((_ERROR, len(of_successful) - len(rows)),), where))
     named = _named(rows, read_task_names(options.task_names), source)
     groups: dict[tuple[str, NamedTask], list[dict[str, Any]]] = defaultdict(list)
@@ -374,8 +374,8 @@ def _read_samples(paths: Sequence[Path], options: Options) -> Reading:
     labels, notes = _distinct_labels([(group[0], name) for (_, name), group in groups.items()])
     for ((log, name), group), (model, variant) in zip(groups.items(), labels, strict=True):
         # The samples of one log may be in several languages.
-        where = f"{Path(log).name}, {name.dataset}, {name.language}"
-        where = f"{where} ({log})" if where in read else where
+        where = plain(f"{Path(log).name}, {name.dataset}, {name.language}")
+        where = f"{where} ({plain(log)})" if where in read else where
         headline = group[0].get("score_headline_name")
         read[where] = _items(group, where, headline)
         heads += [
