@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import signal
+import subprocess
+import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -468,3 +471,28 @@ def test_a_file_too_large_for_memory_names_the_way(tmp_path: Path, memory: str |
     message = "memory='2GB' reduces the rows" if memory is None else "holds zero bytes"
     with pytest.raises(InputError, match=message):
         be.load(file, memory=memory)
+
+
+def test_a_killed_process_leaves_what_it_finished(tmp_path: Path) -> None:
+    folder = in_files(table(28, unit="item", seeds=1, share=1.0), tmp_path / "rows", n=6)
+    # Ends itself, without any cleaning up, when the groups of the third file are reduced.
+    program = (
+        "import os, signal, sys, bayeseval as be\n"
+        "def progress(stage, done, total, remark):\n"
+        "    if stage == 'reducing rows' and done == 3:\n"
+        "        os.kill(os.getpid(), signal.SIGKILL)\n"
+        "be.load(sys.argv[1], memory='1GB', progress=progress)\n"
+    )
+    killed = subprocess.run([sys.executable, "-c", program, str(folder)], check=False)
+    assert killed.returncode == -signal.SIGKILL
+    left = {path: path.stat().st_ino for path in (tmp_path / "cache/rows").glob("*.parquet")}
+    assert len(left) == 6 + 3
+    stages: list[tuple[str, str]] = []
+    records = be.load(
+        folder,
+        memory=MEMORY,
+        progress=lambda stage, done, total, remark: stages.append((stage, remark)),
+    )
+    assert_same(records, be.load(folder))
+    assert {path: path.stat().st_ino for path in left} == left
+    assert ("reducing rows", "part5.parquet") in stages
