@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 import bayeseval as be
-from bayeseval._arguments import LEAST, as_path
+from bayeseval._arguments import LEAST, as_path, split_names
 from bayeseval.cli import main
 from bayeseval.engines import SamplerSettings
 from bayeseval.errors import BayesevalError, EngineError, InputError
@@ -272,3 +272,14 @@ def test_a_path_of_blanks_is_refused(value: object) -> None:
 def test_a_table_is_no_path() -> None:
     with pytest.raises(InputError, match="folder must be a path, got DataFrame"):
         as_path("folder", pd.DataFrame())
+
+
+def test_names_separated_by_commas_are_not_empty() -> None:
+    assert split_names(" sw, yo ", name="--languages") == ["sw", "yo"]
+    assert split_names(None, name="x") == split_names("  ", name="x") == []
+    for text in ("xx,,", "xx,", ",xx", "sw, ,yo", ","):
+        with pytest.raises(InputError) as caught:
+            split_names(text, name="--languages")
+        assert str(caught.value) == (
+            f"--languages has an empty name in {text!r}; separate names by single commas"
+        )

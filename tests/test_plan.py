@@ -22,6 +22,7 @@ from bayeseval.errors import InputError
 from bayeseval.estimands.plan_variances import Study, present_study, read_plan_variances
 from bayeseval.fitting.run import Fit
 from bayeseval.output.store import add_files, read_run
+from bayeseval.planning import next_cells
 from bayeseval.planning.run import Costs, plan
 from bayeseval.reporting import read_saved
 from bayeseval.reporting.page import render_page
@@ -293,6 +294,20 @@ def test_costs_refuse_what_is_no_cost(cost: Any) -> None:
         Costs(language=cost)
     assert str(caught.value) == f"language of Costs must be a number of at least 0, got {cost!r}"
     assert Costs(language=np.float64(2.0)).language == 2.0
+
+
+@pytest.mark.parametrize("cost", [1e300, 2e12, 1e-13, 5e-324])
+def test_costs_that_sums_lose_are_refused(plain: Fit, cost: float) -> None:
+    limits = f"must be 0 or lie between 1e-12 and 1e+12, got {cost:g}; state costs in another unit"
+    for refused, name in (
+        (lambda: Costs(seed=cost), "seed of Costs"),
+        (lambda: plan(plain, cost_item=cost), "cost_item"),
+        (lambda: next_cells(plain, cost_item=cost), "cost_item"),
+    ):
+        with pytest.raises(InputError) as caught:
+            refused()
+        assert str(caught.value) == f"{name} {limits}"
+    assert Costs(seed=1e12, item=1e-12, language=0.0).seed == 1e12
 
 
 def test_a_single_task_cannot_be_multiplied(known: Fit) -> None:

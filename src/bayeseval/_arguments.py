@@ -125,14 +125,27 @@ def as_texts(name: str, value: object, *, of: str) -> tuple[str, ...]:
     return tuple(str(text) for text in texts)
 
 
-def split_names(text: str | None) -> list[str]:
-    """Names separated by commas, without surrounding blanks; empty for None."""
-    return [part.strip() for part in (text or "").split(",") if part.strip()]
+def split_names(text: str | None, *, name: str) -> list[str]:
+    """Names separated by commas, without surrounding blanks; empty for None and blank texts.
+
+    Raises
+    ------
+    InputError
+        If one of several names is empty.
+    """
+    if text is None or not text.strip():
+        return []
+    parts = [part.strip() for part in text.split(",")]
+    if not all(parts):
+        raise InputError(
+            f"{name} has an empty name in {show(text)}; separate names by single commas"
+        )
+    return parts
 
 
 def as_names(name: str, value: object, *, of: str) -> tuple[str, ...]:
     """Texts in a list, or names in one text, separated by commas as on the command line."""
-    return as_texts(name, split_names(value) if isinstance(value, str) else value, of=of)
+    return as_texts(name, split_names(value, name=name) if isinstance(value, str) else value, of=of)
 
 
 def _got(value: object) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -653,3 +654,25 @@ def test_a_file_is_replaced_behind_its_link_and_a_pipe_is_not(tmp_path: Path) ->
     assert pipe.is_fifo()
     with pytest.raises(InputError, match=r"none/x\.txt could not be written: there is no folder "):
         store.replace_file(partial(store.write_text, ""), tmp_path / "none" / "x.txt")
+
+
+def test_a_folder_in_the_place_of_a_file_is_refused(tmp_path: Path) -> None:
+    target = write_folder(tmp_path / "r", {"a.csv": lambda path: path.write_text("a")}, run=RUN)
+    mine = target / "tables" / "next.csv"
+    said = f"{mine} is a folder, and a file of this name is to be written; rename or move"
+    for listed in (False, True):
+        if listed:
+            # A file of ours that somebody replaced by a folder.
+            shutil.rmtree(mine)
+            store.add_files(target, {"tables/next.csv": Path.touch})
+            mine.unlink()
+        mine.mkdir(parents=True)
+        (mine / "mine.txt").write_text("mine")
+        before = (target / RUN_FILE).read_bytes()
+        writers = {"b.csv": lambda path: path.write_text("b"), "tables/next.csv": Path.touch}
+        for given, without in ((writers, ()), ({"b.csv": Path.touch}, ("tables/next.csv",))):
+            with pytest.raises(InputError, match=re.escape(said)):
+                store.add_files(target, given, without=without)
+        assert (mine / "mine.txt").read_text() == "mine"
+        assert (target / RUN_FILE).read_bytes() == before
+        assert not (target / "b.csv").exists()

@@ -646,3 +646,18 @@ def test_a_card_names_files_of_its_folder_only(
         f"{card}: {key}: {name!r} is not in the folder of the card; put the file there, and give"
         " its name"
     )
+
+
+def test_what_is_noted_of_several_files_is_said_once(tmp_path: Path) -> None:
+    for name in "abcde":
+        language = f"l{name}"
+        (tmp_path / f"{name}.csv").write_text(
+            f"model,language,score\nm,{language},1\nn,{language},2\n"
+        )
+    told = "no task or dataset column: all records belong to one task, 'score'"
+    files = [str(tmp_path / f"{name}.csv") for name in "abc"]
+    notes = [str(note) for note in load(tmp_path).report.notes if "no task" in str(note)]
+    assert notes == [f"all 5 files ({', '.join(files)} and 2 more): {told}"]
+    (tmp_path / "e.csv").write_text("model,language,score,task\nm,le,1,t\nn,le,2,t\n")
+    notes = [str(note) for note in load(tmp_path).report.notes if "no task" in str(note)]
+    assert notes == [f"4 of 5 files ({', '.join(files)} and 1 more): {told}"]

@@ -52,6 +52,13 @@ def test_dates_become_years(tmp_path: Path) -> None:
     assert dt.date(2024, 12, 31).timetuple().tm_yday == 366
 
 
+@pytest.mark.parametrize("cell", ["1", "0001", "1939", "2101", "9999", "9999-12-31"])
+def test_years_without_language_models_are_refused(tmp_path: Path, cell: str) -> None:
+    with pytest.raises(InputError, match=f"'{cell}' is not a date from 1940 to 2100; write it as"):
+        read(tmp_path, "released", "2023", cell)
+    assert read(tmp_path, "released", "1940", "2100-12-31").values[0] == 1940.5
+
+
 def test_case_does_not_tell_families_apart(tmp_path: Path) -> None:
     found = read(tmp_path, "family", "Qwen", "llama", "qwen", "")
     assert found.categories == ("Qwen", "llama")

@@ -93,6 +93,28 @@ def test_a_change_beyond_its_uncertainty() -> None:
     ]
 
 
+def test_other_units_of_the_same_scores_are_no_other_data() -> None:
+    def run(rows: str, data: str, **bounds: object) -> SavedResults:
+        more = {"rows_hash": rows, "scores_hash": data, "data_hash": data, "bounds": bounds}
+        return SavedResults(OLD.path, {**OLD.run, **more}, OLD.tables)
+
+    def said(new: SavedResults, old: SavedResults) -> str:
+        return changes_between(new, old).text.splitlines()[1]
+
+    plain, with_bounds = run("r", "d", qa=[None, None]), run("r", "e", qa=[None, 100.0])
+    assert said(with_bounds, plain) == (
+        "Different: units of 1 task, with the same scores (unknown -> up to 100)."
+    )
+    several = (
+        run("r", "f", qa=[0.0, 100.0], nli=[0.0, 1.0]),
+        run("r", "g", qa=[0.0, 99.0], nli=[0.0, 2.0]),
+    )
+    assert said(*several).startswith("Different: units of 2 tasks, with the same scores")
+    # Other rows are other data, whatever their units; and so are rows without a hash.
+    assert said(run("q", "e", qa=[None, 100.0]), plain) == "Different: data."
+    assert said(run("q", "e", qa=[None, None]), plain) == "Different: data."
+
+
 def test_other_covariates_on_the_same_scores_are_no_other_data() -> None:
     def run(scores: str, data: str, **covariates: object) -> SavedResults:
         more = {"scores_hash": scores, "data_hash": data, "covariates": covariates}

@@ -107,7 +107,7 @@ def compare(
     records = reading.load(quiet=quiet)
     asked: dict[str, Any] = {"by": by, "engine": engine, "seed": seed}
     asked |= {"pairs": pairs, "covariate": covariate}
-    wanted = split_names(models)
+    wanted = split_names(models, name="--models")
     prepared = (
         prepare_comparison(records, wanted, refits=refits, **asked)
         if holdout is None

@@ -137,7 +137,7 @@ def fit(
         spec,
         engine=engine,
         settings=settings,
-        leave_out=split_names(leave_out),
+        leave_out=split_names(leave_out, name="--leave-out"),
         predictive=predictive,
         covariate=covariate,
         pairs=pairs,

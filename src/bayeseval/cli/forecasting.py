@@ -72,7 +72,7 @@ def forecast(
         forecasts = make_forecast(
             fitted,
             covariate=covariate,
-            languages=split_names(languages) or None,
+            languages=split_names(languages, name="--languages") or None,
             check=not no_check,
             seed=seed,
             ci_prob=ci_prob,

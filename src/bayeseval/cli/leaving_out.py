@@ -108,5 +108,5 @@ def _groups(texts: Sequence[str]) -> dict[str, list[str]]:
             )
         if name in groups:
             raise InputError(f"--drop-group names {name!r} twice")
-        groups[name] = split_names(levels)
+        groups[name] = split_names(levels, name="--drop-group")
     return groups

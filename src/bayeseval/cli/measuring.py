@@ -118,7 +118,7 @@ def next_(
         fitted,
         target=target,
         cells=cells,
-        languages=split_names(languages) or None,
+        languages=split_names(languages, name="--languages") or None,
         covariate=covariate,
         budget=budget,
         target_sd=target_sd,

@@ -82,6 +82,7 @@ def provenance(
         "citations": card_citations(report.sources),
         "data_hash": data_hash(records, covariates, design),
         "scores_hash": records.content_hash,
+        "rows_hash": records.rows_hash,
         "spec_hash": design.spec.content_hash,
         "engine": engine,
         "seed": settings.seed,

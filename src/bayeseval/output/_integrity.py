@@ -17,6 +17,7 @@ __all__ = [
     "again",
     "check_files",
     "check_inside",
+    "check_names",
     "check_version",
     "file_hashes",
     "files_of_others",
@@ -140,6 +141,25 @@ def check_version(folder: Path, run: Mapping[str, Any]) -> None:
             f"{folder} was written by bayeseval {theirs}, which is later than this one, {ours}; "
             "update it: pip install -U bayeseval"
         )
+
+
+def check_names(folder: Path, names: Collection[str]) -> None:
+    """Refuse to write files where links lead out of a result folder, or where folders are.
+
+    Folders are the user's, whatever the run file lists.
+
+    Raises
+    ------
+    InputError
+        At the first one.
+    """
+    check_inside(folder, names)
+    for name in names:
+        if (folder / name).is_dir():
+            raise InputError(
+                f"{folder / name} is a folder, and a file of this name is to be written; rename "
+                "or move the folder"
+            )
 
 
 def _number(text: str) -> tuple[int, ...]:

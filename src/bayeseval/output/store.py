@@ -1,8 +1,7 @@
 """Result folders that are whole or not there at all.
 
-Everything is written into a temporary sibling folder and swapped in at once, so
-that a run killed at any point leaves the previous results as they were. The
-module knows files, not fits: writers come in as plain functions of a path.
+Everything is written into a temporary sibling folder and swapped in at once, so that a run killed
+at any point leaves the previous results as they were. Writers are plain functions of a path.
 """
 
 from __future__ import annotations
@@ -44,6 +43,7 @@ from bayeseval.output._integrity import (
     again,
     check_files,
     check_inside,
+    check_names,
     check_version,
     file_hashes,
     files_of_others,
@@ -94,12 +94,10 @@ _HASH_SHOWN = 12  # enough of a SHA-256 to tell two apart by eye
 def check_target(folder: str | Path, run: Mapping[str, Any], *, force: bool = False) -> None:
     """Refuse a folder that the results of a run cannot or may not go to; call it before sampling.
 
-    A temporary folder is made where the results will be and removed again: not all that
-    stops writing shows in permissions.
-
-    Allowed are a folder that does not exist or is empty, the folder of the same run
-    (all of :data:`RUN_ID` equal) and, with `force`, the folder of any other run. A
-    previous result that a killed process left under its backup name is restored.
+    A temporary folder is made where the results will be and removed again: not all that stops
+    writing shows in permissions. Allowed are a folder that does not exist or is empty, the folder
+    of the same run (all of :data:`RUN_ID` equal) and, with `force`, the folder of any other run.
+    A previous result that a killed process left under its backup name is restored.
 
     Parameters
     ----------
@@ -129,8 +127,7 @@ def check_additions(folder: str | Path, command: str = "") -> None:
     Raises
     ------
     InputError
-        If it is not a result folder or cannot be written, or a file was edited that the command
-        does not write again.
+        If it is not a result folder, cannot be written, or a file that stays was edited.
     """
     run = read_run(folder)
     target = _resolve(folder)
@@ -184,9 +181,9 @@ def write_folder(
     writers : mapping of str to callable
         Path inside the folder (``"tables/x.csv"``) to the function that writes it.
     run : mapping
-        Contents of ``run.json``: at least :data:`RUN_ID`; ``files`` is added and lists
-        what was written, and so are ``sha256``, the hashes of these files, and the version
-        of bayeseval under ``versions`` where `run` has none.
+        Contents of ``run.json``: at least :data:`RUN_ID`. ``files`` is added, and so are
+        ``sha256``, the hashes of these files, and the version of bayeseval under ``versions``
+        where `run` has none.
     force : bool
         See :func:`check_target`.
 
@@ -202,9 +199,8 @@ def write_folder(
 
     Notes
     -----
-    Files in the previous folder that are not listed in its run file are the user's and
-    stay; one whose name is needed now gets ``.orig`` added. Two processes may write
-    the same folder at once: the last one to finish stays, whole.
+    Files in the previous folder that its run file does not list are the user's and stay; one whose
+    name is needed gets ``.orig`` added. Of two processes the last one to finish stays, whole.
     """
     target = _resolve(folder)
     written = [_checked_name(name) for name in writers]
@@ -243,8 +239,7 @@ def add_files(
     folder : str or Path
         A result folder.
     writers : mapping of str to callable
-        As for :func:`write_folder`. What an earlier call wrote under the same name is
-        replaced.
+        As for :func:`write_folder`; files of earlier calls are replaced.
     without : collection of str
         Names of files to delete that an earlier call wrote and this one does not.
 
@@ -260,12 +255,12 @@ def add_files(
 
     Notes
     -----
-    The files are listed in the run file. A user's file of the same name stays with ``.orig`` added.
+    The run file lists them. A user's file of the same name stays with ``.orig`` added.
     """
     read_run(folder)
     target = _resolve(folder)
     written = [_checked_name(name) for name in writers]
-    check_inside(target, [*written, *without])
+    check_names(target, [*written, *without])
     with as_input_errors(folder):
         work, lock = _make_work_folder(target)
         try:
@@ -343,8 +338,8 @@ def read_run(folder: str | Path) -> dict[str, Any]:
     Raises
     ------
     InputError
-        If there is no such folder, it holds no readable run file, or a later version of
-        bayeseval wrote it.
+        If there is no such folder, its run file is not readable, or a later
+        version of bayeseval wrote it.
     """
     target = _resolve(folder)
     restore_folder(target)

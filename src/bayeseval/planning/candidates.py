@@ -23,7 +23,7 @@ from bayeseval.estimands.measurement import measurement_variance
 from bayeseval.estimands.table_prompts import read_table_prompts
 from bayeseval.fitting.covariates import CovariateSource
 from bayeseval.fitting.predictions import CellSource, input_table, prepare_predictions
-from bayeseval.planning.container import Costs
+from bayeseval.planning.container import LEAST_COST, MOST_COST, Costs
 from bayeseval.records.cells import clean_labels, parse_numbers, read_label
 
 if TYPE_CHECKING:
@@ -32,9 +32,6 @@ if TYPE_CHECKING:
 __all__ = ["Candidates", "read_candidates"]
 
 _ORDER: Final = (names.MODEL, names.LANGUAGE, names.TASK)
-# Sums and ratios of costs beyond are no numbers.
-_LEAST_COST: Final = 1e-12
-_MOST_COST: Final = 1e12
 _COSTS: Final = "costs are a table with the column cost and one or more of model, language and task"
 
 
@@ -272,11 +269,11 @@ def _given_costs(
         hint = did_you_mean(missing, table.columns) if missing == "cost" else ""
         raise InputError(f"{table.source}: no column {missing}{hint}; {_COSTS}")
     values = parse_numbers(table.columns["cost"], table=table, column="cost", name="cost")
-    wrong = np.flatnonzero(~((values >= _LEAST_COST) & (values <= _MOST_COST)))
+    wrong = np.flatnonzero(~((values >= LEAST_COST) & (values <= MOST_COST)))
     if len(wrong):
         row = int(wrong[0])
         raise InputError(
-            f"{table.at(row, 'cost')}: a cost is a number from {_LEAST_COST:g} to {_MOST_COST:g}"
+            f"{table.at(row, 'cost')}: a cost is a number from {LEAST_COST:g} to {MOST_COST:g}"
         )
     known: dict[tuple[int, ...], float] = {}
     columns = []

@@ -22,14 +22,35 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-__all__ = ["FACETS", "SCORE_COLUMNS", "Costs", "Plan", "sd_digits"]
+__all__ = [
+    "FACETS",
+    "LEAST_COST",
+    "MOST_COST",
+    "SCORE_COLUMNS",
+    "Costs",
+    "Plan",
+    "check_size",
+    "sd_digits",
+]
 
 #: What a design has a number of.
 FACETS: Final = ("seeds", "items", "languages", "tasks", "prompts")
 #: Columns of a plan's table in score units.
 SCORE_COLUMNS: Final = tuple(f"sd_difference_{end}" for end in ("mean", "lower", "upper"))
+#: Sums and ratios of costs beyond are no numbers.
+LEAST_COST: Final = 1e-12
+MOST_COST: Final = 1e12
 # Rows that the terminal shows besides the present design.
 _SHOWN = 6
+
+
+def check_size(name: str, cost: float) -> None:
+    """Refuse a cost that sums and ratios lose, unless it is zero: InputError."""
+    if cost and not LEAST_COST <= cost <= MOST_COST:
+        raise InputError(
+            f"{name} must be 0 or lie between {LEAST_COST:g} and {MOST_COST:g}, got {cost:g}; "
+            "state costs in another unit"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +95,7 @@ class Costs:
                 raise InputError(
                     f"{field.name} of Costs must be a number of at least 0, got {value!r}"
                 )
+            check_size(f"{field.name} of Costs", float(value))
 
     def of(self, study: Study, *, test_size: float | None = None) -> float:
         """Cost of a design.

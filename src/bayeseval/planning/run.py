@@ -36,7 +36,14 @@ from bayeseval.fitting.fitted import Fit, check_fit
 from bayeseval.fitting.gate import GATE_FAILED, warn_of_gates
 from bayeseval.fitting.report.model_tables import shown_exponent
 from bayeseval.output.numbers import in_unit, in_units, interval_texts, score_unit, unit_text
-from bayeseval.planning.container import FACETS, SCORE_COLUMNS, Costs, Plan, sd_digits
+from bayeseval.planning.container import (
+    FACETS,
+    SCORE_COLUMNS,
+    Costs,
+    Plan,
+    check_size,
+    sd_digits,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -232,6 +239,7 @@ def read_costs(costs: Costs | None, **given: float | None) -> Costs:
             raise InputError(
                 f"{argument(f'cost_{name}')} must be a number of at least 0, got {cost:g}"
             )
+        check_size(argument(f"cost_{name}"), cost)
     return Costs(**known) if known else Costs(item=1.0)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from bayeseval._text import Caution, Note, counted
+from bayeseval._text import Caution, Note, counted, shorten
 from bayeseval._typing import Bools
 from bayeseval.errors import InputError, setting
 from bayeseval.languages.labels import unknown_labels
@@ -300,10 +300,21 @@ def _score_warnings(
 
 
 def _part_notes(parts: Sequence[Part]) -> list[str]:
-    prefix = len(parts) > 1
-    return [
-        f"{part.table.source}: {note}" if prefix else note for part in parts for note in part.notes
-    ]
+    """Notes on the files; what is noted of several is said once, with their names."""
+    sources: dict[str, list[str]] = {}
+    for part in parts:
+        for note in dict.fromkeys(part.notes):
+            sources.setdefault(note, []).append(str(part.table.source))
+    if len(parts) == 1:
+        return list(sources)
+    return [f"{_of_sources(files, len(parts))}: {note}" for note, files in sources.items()]
+
+
+def _of_sources(files: Sequence[str], n: int) -> str:
+    if len(files) == 1:
+        return files[0]
+    every = f"all {n} files" if len(files) == n else f"{len(files)} of {n} files"
+    return f"{every} ({shorten(files, limit=3)})"
 
 
 def _refuse_too_few_levels(

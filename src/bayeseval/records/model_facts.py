@@ -52,6 +52,8 @@ _NUMBER: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?) *([KMBT]
 _UNITS: Final = {"": 1.0, "K": 1e3, "M": 1e6, "B": 1e9, "T": 1e12}
 # Fewer are a number of billions without its unit.
 _FEWEST: Final = 1e4
+# No language model is older than the first computers; further years are slips of the keyboard.
+_YEARS: Final = range(1940, 2101)
 _DATE: Final = re.compile(r"([0-9]{4})(?:-([0-9]{2})(?:-([0-9]{2}))?)?")
 _NOTES: Final = {
     _PARAMETERS: "parameters: log2 of the number of parameters, so raw_slope is per doubling",
@@ -242,8 +244,10 @@ def _year(text: str) -> float | None:
     if found is None:
         return None
     year, month, day = (None if part is None else int(part) for part in found.groups())
+    if year is None or year not in _YEARS:
+        return None
     try:
-        first = dt.date(year or 0, *(1 if part is None else part for part in (month, day)))
+        first = dt.date(year, *(1 if part is None else part for part in (month, day)))
     except ValueError:
         return None
     days = 366 if calendar.isleap(first.year) else 365
@@ -260,7 +264,8 @@ _READERS: Final[Mapping[str, Callable[[str], float | None]]] = {
 _EXPECTED: Final = {
     _PARAMETERS: "a number of parameters; write it as 7B, 560M or 7000000000, or leave the cell "
     "empty",
-    _RELEASED: "a date; write it as 2024-03-15, 2024-03 or 2024, or leave the cell empty",
+    _RELEASED: f"a date from {_YEARS.start} to {_YEARS.stop - 1}; write it as 2024-03-15, 2024-03 "
+    "or 2024, or leave the cell empty",
 }
 
 

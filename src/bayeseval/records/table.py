@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +22,7 @@ from bayeseval.languages.labels import names_of
 from bayeseval.names import FACTORS, LIKELIHOODS, Factor, Likelihood
 from bayeseval.readers.columns import LABELS, REPLICATES
 from bayeseval.records.build import Assembled, DivergedRuns, MixedScales, assemble
+from bayeseval.records.content import content_hashes
 from bayeseval.records.frames import raw_from_frame
 from bayeseval.records.reduced import Reduced
 from bayeseval.records.report import LoadReport, Units
@@ -35,8 +35,6 @@ FRAME_NAME: Final = "table"
 
 # Rows that a notebook shows.
 _SHOWN: Final = 8
-# Part of every hash; to be raised when the content of the hash changes.
-_HASH_VERSION: Final = b"bayeseval-records-1"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -360,31 +358,19 @@ class Records:
         The same whatever the file format, the order of rows and columns, or the
         version of any library; different when a label, a number or a bound differs.
         """
-        digest = hashlib.sha256(_HASH_VERSION)
-        columns = set(self._frame.columns)
-        if self._reduced is not None:
-            # Sums of many rows differ in their last digits; the files do not.
-            _feed(digest.update, "reduced", *self._reduced.identity)
-            columns.discard("score")
-        for column in sorted(columns):
-            _feed(digest.update, column)
-            values = self._frame[column]
-            if values.dtype == np.float64:
-                _feed(digest.update, "numbers")
-                digest.update(_float_bytes(values.to_numpy(dtype=np.float64)))
-            else:
-                _feed(digest.update, "labels")
-                codes, uniques = _by_appearance(values)
-                _feed(digest.update, *uniques)
-                digest.update(codes.astype("<i8").tobytes())
-        for task in sorted(self._units):
-            bounds = self._units[task]
-            _feed(digest.update, task, repr(bounds.lower), repr(bounds.upper))
+        return self._hashes[0]
+
+    @property
+    def rows_hash(self) -> str:
+        """SHA-256 of the records without their units and datasets."""
+        return self._hashes[1]
+
+    @cached_property
+    def _hashes(self) -> tuple[str, str]:
         default = _default_datasets(self._frame)
-        for task in sorted(self._datasets):
-            if self._datasets[task] != default[task]:
-                _feed(digest.update, "dataset", task, self._datasets[task])
-        return digest.hexdigest()
+        others = {task: own for task, own in self._datasets.items() if own != default[task]}
+        reduced = None if self._reduced is None else self._reduced.identity
+        return content_hashes(self._frame, self._units, others, reduced=reduced)
 
     def to_csv(self, path: str | Path) -> None:
         """Write the table as CSV; :func:`bayeseval.load` reads the same records back.
@@ -433,29 +419,6 @@ class Records:
             for name, side in (("scale_min", "lower"), ("scale_max", "upper"))
         }
         return table.assign(**{name: values.astype(np.float64) for name, values in bounds.items()})
-
-
-def _feed(update: Callable[[bytes], None], *texts: str) -> None:
-    """Hash texts so that no two sequences of them give the same bytes."""
-    update(len(texts).to_bytes(8, "little"))
-    for text in texts:
-        encoded = str(text).encode("utf-8")
-        update(len(encoded).to_bytes(8, "little"))
-        update(encoded)
-
-
-def _by_appearance(values: pd.Series[Any]) -> tuple[npt.NDArray[np.int64], list[str]]:
-    """Codes of labels in the order of their first rows, -1 for none; and the labels."""
-    by_first_row, places = pd.factorize(values.cat.codes.to_numpy())
-    renumbered = np.where(places < 0, -1, np.cumsum(places >= 0) - 1)
-    categories = values.cat.categories
-    return renumbered[by_first_row], [str(categories[int(place)]) for place in places if place >= 0]
-
-
-def _float_bytes(values: npt.NDArray[np.float64]) -> bytes:
-    """IEEE bytes, with one NaN (the empty cell) and one zero."""
-    canonical = np.where(np.isnan(values), np.nan, values + 0.0)
-    return canonical.astype("<f8").tobytes()
 
 
 def _default_datasets(frame: pd.DataFrame) -> dict[str, str]:

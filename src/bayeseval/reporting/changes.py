@@ -13,6 +13,7 @@ from scipy import special
 from bayeseval._text import counted, one_line, shorten
 from bayeseval.errors import InputError
 from bayeseval.output.numbers import column_digits, number_text, score_unit
+from bayeseval.records.report import Units
 from bayeseval.reporting.folder import SavedResults
 
 __all__ = ["LEAST_PROBABILITY", "Changes", "changes_between"]
@@ -206,6 +207,10 @@ def _settings(
             )
         if key == "data_hash" and before != now and _same_scores(old, new):
             yield "covariates, on the same scores", (_covariates(old), _covariates(new))
+        elif key == "data_hash" and before != now and _same_rows(old, new):
+            yield _other_units(old, new)
+            if _covariates(old) != _covariates(new):
+                yield "covariates", (_covariates(old), _covariates(new))
         elif before != now:
             shown = (old, new) if key == "spec_hash" else None
             yield word, _spec_names(*shown) if shown else (_short(key, before), _short(key, now))
@@ -220,6 +225,25 @@ def _same_scores(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
     """Whether only the covariates differ; results of earlier versions have no hash of scores."""
     before, now = (run.get("scores_hash") for run in (old, new))
     return before is not None and before == now
+
+
+def _same_rows(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
+    """Whether the same scores were read with other bounds."""
+    before, now = (run.get("rows_hash") for run in (old, new))
+    return before is not None and before == now and old.get("bounds") != new.get("bounds")
+
+
+def _other_units(old: Mapping[str, Any], new: Mapping[str, Any]) -> tuple[str, tuple[str, str]]:
+    """The units that differ; where several tasks have different ones, how many."""
+    before, now = (run.get("bounds") or {} for run in (old, new))
+    tasks = [task for task in now if before.get(task) != now[task]]
+    changes = {(_bounds(before.get(task)), _bounds(now[task])) for task in tasks}
+    word = f"units of {counted(len(tasks), 'task')}, with the same scores"
+    return word, changes.pop() if len(changes) == 1 else ("", "")
+
+
+def _bounds(pair: Sequence[float | None] | None) -> str:
+    return str(Units(*(pair or (None, None))))
 
 
 def _covariates(run: Mapping[str, Any]) -> str:
