@@ -42,7 +42,9 @@ def _table(folder: Path) -> Path:
 
 def _change(folder: Path, **new: Any) -> None:
     path = folder / "run.json"
-    path.write_text(json.dumps({**json.loads(path.read_text(encoding="utf-8")), **new}))
+    run = json.loads(path.read_text(encoding="utf-8"))
+    run.pop("run_sha256", None)
+    path.write_text(json.dumps({**run, **new}))
 
 
 def _rehash(folder: Path, path: Path) -> None:

@@ -692,6 +692,7 @@ def test_a_cell_that_no_calibration_writes_is_refused(
     table.to_csv(path, index=False)
     # Without its hash, as someone would who wants to mislead.
     run = json.loads((folder / "run.json").read_text(encoding="utf-8"))
+    del run["run_sha256"]
     (folder / "run.json").write_text(json.dumps({**run, "sha256": {}}), encoding="utf-8")
     with pytest.raises(InputError) as caught:
         Calibration.open(folder)
@@ -706,6 +707,7 @@ def test_a_run_file_without_the_number_of_simulations_is_refused(
 ) -> None:
     folder = calibration.save(tmp_path / "out", figures=False)
     run = json.loads((folder / "run.json").read_text(encoding="utf-8"))
+    del run["run_sha256"]
     (folder / "run.json").write_text(json.dumps({**run, "simulations": "x"}), encoding="utf-8")
     with pytest.raises(InputError, match=r"not that of a calibration: simulations: expected a who"):
         Calibration.open(folder)
@@ -790,6 +792,7 @@ def test_command_writes_continues_and_refuses(
         Calibration.open(out)
     # With the hash of the edited file, as someone would who wants to mislead.
     run = json.loads((out / "run.json").read_text(encoding="utf-8"))
+    del run["run_sha256"]
     edited = {**run, "sha256": {}}
     (out / "run.json").write_text(json.dumps(edited), encoding="utf-8")
     unedited = statuses.read_bytes()

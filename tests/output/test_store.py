@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import re
 import shutil
@@ -300,6 +301,7 @@ def test_additions_to_an_edited_folder_are_refused(tmp_path: Path) -> None:
     check_additions(target)
     # Listed, but not there: a process was killed while it added the file.
     run = read_run(target)
+    del run["run_sha256"]
     store.write_json({**run, "files": [*run["files"], "tables/b.csv"]}, target / RUN_FILE)
     check_additions(target)
     (target / "tables" / "a.csv").write_text("edited")
@@ -676,3 +678,31 @@ def test_a_folder_in_the_place_of_a_file_is_refused(tmp_path: Path) -> None:
         assert (mine / "mine.txt").read_text() == "mine"
         assert (target / RUN_FILE).read_bytes() == before
         assert not (target / "b.csv").exists()
+
+
+def test_an_edited_run_file_is_refused(tmp_path: Path) -> None:
+    target = write_folder(
+        tmp_path / "r",
+        {"a.csv": lambda path: path.write_text("a")},
+        run={**RUN, "seconds": float("nan"), "margin": 0.1, "notes": ["\udce9t\u00e9"]},
+    )
+    path = target / RUN_FILE
+    # Adding files writes the hash again; the order of keys and white space are no contents.
+    store.add_files(target, {"b.csv": lambda path: path.write_text("b")})
+    run = read_run(target)
+    path.write_text(json.dumps(dict(reversed(run.items()))))
+    assert read_run(target) == run
+    original = path.read_bytes()
+    for change in ({"seed": 4}, {"margin": 0.2}, {"notes": []}, {"new": None}, {"run_sha256": ""}):
+        path.write_text(json.dumps({**run, **change}))
+        said = f"{path} was edited or is damaged: its contents have another SHA-256 than run_sha256"
+        with pytest.raises(InputError, match=re.escape(said)):
+            read_run(target)
+        with pytest.raises(InputError, match=re.escape(said)):
+            store.add_files(target, {"c.csv": Path.touch})
+    assert not (target / "c.csv").exists()
+    path.write_bytes(original)
+    assert read_run(target) == run
+    # Results of earlier versions have no such hash.
+    path.write_text(json.dumps({k: v for k, v in run.items() if k != "run_sha256"} | {"seed": 4}))
+    assert read_run(target)["seed"] == 4

@@ -77,6 +77,7 @@ def copy(folder: Path) -> Path:
 def rehash(result: Path) -> None:
     """Let the run file list the hashes of the files that are there."""
     run = json.loads((result / "run.json").read_text(encoding="utf-8"))
+    run.pop("run_sha256", None)
     run["sha256"] = {
         name: hashlib.sha256((result / name).read_bytes()).hexdigest()
         for name in run["files"]
@@ -344,6 +345,8 @@ def _run_file(change: Callable[[dict[str, Any]], Any]) -> Write:
         result = copy(folder)
         path = result / "run.json"
         run = json.loads(path.read_text(encoding="utf-8"))
+        # Whoever writes a hostile file leaves out its own hash.
+        run.pop("run_sha256", None)
         made = change(run)
         text = made if isinstance(made, str) else json.dumps(run if made is None else made)
         path.write_text(text, encoding="utf-8", errors="surrogatepass")

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 __all__ = [
     "as_input_errors",
     "csv_text",
+    "plain",
     "read_json",
     "read_tree",
     "refuse_unbounded_csv",
@@ -220,6 +221,11 @@ def _with_whole_ranks(table: pd.DataFrame) -> pd.DataFrame:
             # Of the type object: pandas would make them one type of number again.
             shown[name] = type(shown[name])(whole, index=shown.index, dtype=object)
     return shown
+
+
+def plain(value: object) -> Any:
+    """The value as JSON reads it back: NaN and infinity are None, NumPy numbers numbers."""
+    return json.loads(to_json(value))
 
 
 def to_json(value: object, *, indent: int | None = None) -> str:

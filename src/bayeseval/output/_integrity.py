@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import re
 from collections.abc import Collection, Iterable, Mapping
@@ -18,14 +19,18 @@ __all__ = [
     "check_files",
     "check_inside",
     "check_names",
+    "check_seal",
     "check_version",
     "file_hashes",
     "files_of_others",
     "hashes_without",
+    "sealed",
 ]
 
 #: The key of the run file under which the SHA-256 of every other file of ours stands.
 HASHES: Final = "sha256"
+#: The key of its own SHA-256, of all other keys.
+SEAL: Final = "run_sha256"
 _PACKAGE: Final = "bayeseval"
 # Their folders name them as the engine; those of fits name the engine of the fit.
 _COMMANDS: Final = ("compare", "sensitivity", "calibrate", "mexa")
@@ -122,6 +127,39 @@ def _check_unchanged(folder: Path, run: Mapping[str, Any], names: Iterable[str])
                 f"{folder / name} was edited or is damaged: its SHA-256 is not the one that "
                 f"run.json lists; put the original back, or {again(run, name)}"
             )
+
+
+def sealed(run: Mapping[str, Any]) -> dict[str, Any]:
+    """A run file's contents with their own SHA-256.
+
+    Parameters
+    ----------
+    run : mapping
+        As JSON has it: texts, numbers, lists and mappings.
+    """
+    contents = {key: value for key, value in run.items() if key != SEAL}
+    return {**contents, SEAL: _digest(contents)}
+
+
+def check_seal(path: Path, run: Mapping[str, Any]) -> None:
+    """Refuse a run file that was edited; those of earlier versions have no hash of their own.
+
+    Raises
+    ------
+    InputError
+        If its contents are not those that the hash is of.
+    """
+    if SEAL in run and run[SEAL] != _digest({k: v for k, v in run.items() if k != SEAL}):
+        raise InputError(
+            f"{path} was edited or is damaged: its contents have another SHA-256 than "
+            f"{SEAL} states; put the original back, or {again(run)}"
+        )
+
+
+def _digest(contents: Mapping[str, Any]) -> str:
+    """Of the contents, whatever their order and the white space between them."""
+    text = json.dumps(contents, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode("ascii")).hexdigest()
 
 
 def check_version(folder: Path, run: Mapping[str, Any]) -> None:

@@ -19,6 +19,7 @@ from bayeseval._optional import versions
 from bayeseval.errors import BayesevalError, InputError
 from bayeseval.output._files import (
     as_input_errors,
+    plain,
     read_json,
     read_tree,
     replace_file,
@@ -44,10 +45,12 @@ from bayeseval.output._integrity import (
     check_files,
     check_inside,
     check_names,
+    check_seal,
     check_version,
     file_hashes,
     files_of_others,
     hashes_without,
+    sealed,
 )
 from bayeseval.output._locks import locked, try_lock
 from bayeseval.output._places import check_permission, check_place, check_writable, way_out
@@ -182,8 +185,8 @@ def write_folder(
         Path inside the folder (``"tables/x.csv"``) to the function that writes it.
     run : mapping
         Contents of ``run.json``: at least :data:`RUN_ID`. ``files`` is added, and so are
-        ``sha256``, the hashes of these files, and the version of bayeseval under ``versions``
-        where `run` has none.
+        ``sha256``, the hashes of these files, ``run_sha256``, that of the other contents, and
+        the version of bayeseval under ``versions`` where `run` has none.
     force : bool
         See :func:`check_target`.
 
@@ -217,7 +220,7 @@ def write_folder(
                 "files": sorted([*written, RUN_FILE]),
                 HASHES: file_hashes(work, written),
             }
-            write_json(contents, work / RUN_FILE)
+            write_json(sealed(plain(contents)), work / RUN_FILE)
             flush_tree(work)
             with locked(target.parent):
                 _check_target(folder, target, run, force=force)
@@ -274,9 +277,10 @@ def add_files(
                 kept = hashes_without(run, stale.union(written))
                 # A hash before its file would call the file of an earlier call edited.
                 hashes = file_hashes(work, written) | kept
-                write_json({**run, "files": listed, HASHES: kept}, work / RUN_FILE)
+                run = sealed({**run, "files": listed, HASHES: kept})
+                write_json(run, work / RUN_FILE)
                 final = work / f"{RUN_FILE}.final"
-                write_json({**run, "files": listed, HASHES: hashes}, final)
+                write_json(sealed({**run, HASHES: hashes}), final)
                 flush_tree(work)
                 for name in written:
                     place = target / name
@@ -338,7 +342,7 @@ def read_run(folder: str | Path) -> dict[str, Any]:
     Raises
     ------
     InputError
-        If there is no such folder, its run file is not readable, or a later
+        If there is no such folder, its run file is not readable or was edited, or a later
         version of bayeseval wrote it.
     """
     target = _resolve(folder)
@@ -350,6 +354,7 @@ def read_run(folder: str | Path) -> dict[str, Any]:
     run = read_json(target / RUN_FILE, remedy=f"; restore the file, or {again()}")
     check_version(target, run)
     check_run(target / RUN_FILE, run)
+    check_seal(target / RUN_FILE, run)
     return run
 
 
