@@ -109,7 +109,7 @@ def edit_run(folder: Path, **changes: object) -> None:
     path = folder / "run.json"
     run = json.loads(path.read_text(encoding="utf-8"))
     # Without its own hash, as someone would who wants to mislead.
-    del run["run_sha256"]
+    run.pop("run_sha256", None)
     path.write_text(json.dumps({**run, **changes}), encoding="utf-8")
 
 
