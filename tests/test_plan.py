@@ -350,6 +350,7 @@ def test_command_adds_its_files_and_touches_no_other(
     assert changed == {"run.json"}
     old, new = json.loads(before["run.json"]), json.loads(after["run.json"])
     assert set(new.pop("files")) == {*old.pop("files"), "tables/plan.csv", "figures/plan.png"}
+    assert new.pop("run_sha256") != old.pop("run_sha256")
     hashes, earlier = new.pop("sha256"), old.pop("sha256")
     assert set(hashes) == {*earlier, "tables/plan.csv", "figures/plan.png"}
     assert earlier.items() <= hashes.items()
