@@ -103,7 +103,11 @@ def test_lists_of_languages_cover_every_language_of_the_table(tmp_path: Path) ->
         ("parameters", ["7", "1B"], r"line 2, column 'parameters': '7' is not a number of param"),
         ("parameters", ["1B", "8x7B"], r"line 3.*'8x7B' is not a number.*write it as 7B, 560M"),
         ("parameters", ["-7B"], "'-7B' is not a number of parameters"),
-        ("released", ["2023-13"], r"'2023-13' is not a date from 1940 to 2100; write it as 2024-03-15, 2024-03"),
+        (
+            "released",
+            ["2023-13"],
+            r"'2023-13' is not a date from 1940 to 2100; write it as 2024-03-15, 2024-03",
+        ),
         ("released", ["2024-00"], "'2024-00' is not a date"),
         ("released", ["2024-05-00"], "'2024-05-00' is not a date"),
         ("released", ["", "May 2023"], r"line 3.*'May 2023' is not a date"),
