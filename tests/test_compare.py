@@ -565,4 +565,4 @@ def test_the_command_uses_results_that_are_there(
     assert set(expected) == set(RUN_ID) - {"margin"}
     assert expected == {key: run[key] for key in expected}
     assert main([*arguments[:-1], ","]) == 2
-    assert "a comparison needs a model" in capsys.readouterr().err
+    assert "--models has an empty name in ','" in capsys.readouterr().err

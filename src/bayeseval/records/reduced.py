@@ -64,14 +64,14 @@ class Reduced:
         name : str
             Starts the message.
 
-        Notes
-        -----
-        The variances that cells share stay those of the whole table.
-
         Raises
         ------
         InputError
             If a cell would lose some of its seeds: its rows are not there to be summed again.
+
+        Notes
+        -----
+        The variances that cells share stay those of the whole table.
         """
         if ((kept > 0) & (kept < 1)).any():
             raise InputError(
