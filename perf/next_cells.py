@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -27,6 +28,7 @@ Order = Sequence[int] | Index
 Codes = dict[str, Index]
 FACTORS = ("model", "language", "task")
 PAIRS = (("language", "task"), ("model", "task"), ("model", "language"))
+TARGETS = ("ranking", "potential", "table")
 RANDOM_ORDERS = 50
 STEPS = 200
 
@@ -76,7 +78,12 @@ class Truth:
 
 
 def errors(
-    truth: Truth, expected: Floats, kept: pd.DataFrame, hidden: pd.DataFrame, pairs: Floats
+    truth: Truth,
+    expected: Floats,
+    kept: pd.DataFrame,
+    hidden: pd.DataFrame,
+    pairs: Floats,
+    targets: Sequence[str] = TARGETS,
 ) -> tuple[Floats, dict[str, tuple[Floats, Floats]]]:
     """Posterior covariance of the hidden cells, and of the hidden cells with what is asked.
 
@@ -108,16 +115,18 @@ def errors(
     prior = truth.covariance(grid, cells) - to_grid.T @ to_cells
     asked = {}
     for name, w in weights.items():
+        if name not in targets:
+            continue
         variance = -((to_grid @ w.T) ** 2).sum(axis=0)
         for i, row in enumerate(w):
             used = np.flatnonzero(row)
             some = {f: codes[used] for f, codes in grid.items()}
             variance[i] += row[used] @ truth.covariance(some, some) @ row[used]
         asked[name] = (variance, w @ prior)
-    variance = truth.covariance(
-        {f: grid[f][table[:1]] for f in FACTORS}, {f: grid[f][table[:1]] for f in FACTORS}
-    )[0, 0]
-    asked["table"] = (variance - (to_grid[:, table] ** 2).sum(axis=0), prior[table])
+    if "table" in targets:
+        one = {f: codes[table[:1]] for f, codes in grid.items()}
+        fall = (to_grid[:, table] ** 2).sum(axis=0)
+        asked["table"] = (truth.covariance(one, one)[0, 0] - fall, prior[table])
     covariance = truth.covariance(cells, cells) - to_cells.T @ to_cells
     return covariance + noise * np.eye(len(hidden)), asked
 
@@ -200,10 +209,41 @@ def first(reached: npt.NDArray[np.bool_]) -> int | str:
     return int(np.argmax(reached)) if reached.any() else "more"
 
 
-def repeat(
-    seed: int, share: float, sds: dict[str, float], records: pd.DataFrame
-) -> list[dict[str, object]]:
-    """One simulated table: the cells that each choice needs."""
+@dataclass(frozen=True, eq=False)
+class Simulated:
+    """A simulated table, and what measuring its hidden cells does under the true sds.
+
+    Attributes
+    ----------
+    truth : Truth
+    kept, hidden : DataFrame
+        Cells with the columns `FACTORS`; those kept have scores.
+    covariance, asked : as returned by `errors`
+    orders : list of ndarray of int
+        Random orders of the hidden cells.
+    """
+
+    truth: Truth
+    kept: pd.DataFrame
+    hidden: pd.DataFrame
+    covariance: Floats
+    asked: dict[str, tuple[Floats, Floats]]
+    orders: list[Index]
+
+    def random(self, target: str) -> Floats:
+        """Expected error after 0, 1, ... random cells, mean over the orders."""
+        of = self.asked[target]
+        return np.asarray(np.mean([curve(self.covariance, of, one) for one in self.orders], axis=0))
+
+
+def simulated(
+    seed: int,
+    share: float,
+    sds: dict[str, float],
+    records: pd.DataFrame,
+    targets: Sequence[str] = TARGETS,
+) -> Simulated:
+    """Scores on the cells of a table, of which a share is hidden."""
     rng = np.random.default_rng(seed)
     truth = Truth(records, sds)
     expected = truth.draw(rng)
@@ -214,18 +254,27 @@ def repeat(
     kept, hidden = table[~out], table[out]
     for factor in ("model", "task"):
         assert set(kept[factor]) == set(table[factor]), "a level lost all records"
-    lost = sorted(set(table["language"]) - set(kept["language"]))
-    fit = be.fit(be.Records.from_frame(kept, name="simulated"), "crossed", seed=seed)
     pairs = np.zeros(expected.shape[1:])
     pairs[truth.at(kept)["language"], truth.at(kept)["task"]] = 1.0
-    covariance, asked = errors(truth, expected, kept, hidden, pairs)
+    covariance, asked = errors(truth, expected, kept, hidden, pairs, targets)
+    orders = [rng.permutation(len(hidden))[:STEPS] for _ in range(RANDOM_ORDERS)]
+    return Simulated(truth, kept, hidden, covariance, asked, orders)
+
+
+def repeat(
+    seed: int, share: float, sds: dict[str, float], records: pd.DataFrame
+) -> list[dict[str, object]]:
+    """One simulated table: the cells that each choice needs."""
+    made = simulated(seed, share, sds, records)
+    kept, hidden, covariance = made.kept, made.hidden, made.covariance
+    lost = sorted(set(hidden["language"]) - set(kept["language"]))
+    fit = be.fit(be.Records.from_frame(kept, name="simulated"), "crossed", seed=seed)
     position = {
         cell: i for i, cell in enumerate(hidden[list(FACTORS)].itertuples(index=False, name=None))
     }
     by_variance = largest_variance(covariance, sds["sd_residual"] ** 2, STEPS)
-    orders = [rng.permutation(len(hidden))[:STEPS] for _ in range(RANDOM_ORDERS)]
     rows = []
-    for target, of in asked.items():
+    for target, of in made.asked.items():
         chosen = be.next_cells(
             fit, target=target, cells=hidden[list(FACTORS)], languages=lost or None, budget=STEPS
         )
@@ -236,7 +285,7 @@ def repeat(
         ours = curve(covariance, of, order)
         variance = curve(covariance, of, by_variance)
         known = known_sds(covariance, of[1], STEPS)
-        random = np.mean([curve(covariance, of, one) for one in orders], axis=0)
+        random = made.random(target)
         rows += [
             {
                 "target": target,
@@ -259,6 +308,18 @@ def repeat(
     return rows
 
 
+def sds_of_mega() -> dict[str, float]:
+    """Posterior means of the standard deviations that `crossed` finds in MEGA."""
+    posterior = be.fit("mega", "crossed", seed=0).data["posterior"]
+    names = [f"sd_{f}" for f in (*FACTORS, "residual")] + [f"sd_{a}_{b}" for a, b in PAIRS]
+    return {name: float(posterior[name].mean()) for name in names}
+
+
+def cells_of_mega() -> pd.DataFrame:
+    """The cells of MEGA that have a score."""
+    return be.load("mega").table[list(FACTORS)].reset_index(drop=True)
+
+
 def main() -> None:
     """Repeat, print and write."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -266,10 +327,7 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=3, help="simulated tables")
     given = parser.parse_args()
     said = provenance()
-    records = be.load("mega").table[list(FACTORS)].reset_index(drop=True)
-    posterior = be.fit("mega", "crossed", seed=0).data["posterior"]
-    names = [f"sd_{f}" for f in (*FACTORS, "residual")] + [f"sd_{a}_{b}" for a, b in PAIRS]
-    sds = {name: float(posterior[name].mean()) for name in names}
+    records, sds = cells_of_mega(), sds_of_mega()
     rows = []
     for seed in range(given.repeats):
         made = repeat(seed, given.share, sds, records)
