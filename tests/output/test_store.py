@@ -25,6 +25,7 @@ from bayeseval.output._folders import exchange
 from bayeseval.output._locks import try_lock
 from bayeseval.output.store import (
     RUN_FILE,
+    add_files,
     check_additions,
     check_target,
     read_json,
@@ -371,6 +372,38 @@ def test_a_users_file_of_a_name_we_need_is_kept_beside(tmp_path: Path) -> None:
     for _ in range(2):
         write_folder(target, {"figures/a.png": says("ours")}, run=RUN)
         assert contents(target) == {"figures/a.png": "ours", "figures/a.png.orig": "mine"}
+
+
+@pytest.mark.usefixtures("each_swap")
+def test_a_file_that_is_displaced_takes_no_other_one_s_place(tmp_path: Path) -> None:
+    target = tmp_path / "run"
+    write(target)
+    (target / "figures").mkdir()
+    (target / "figures" / "a.png").write_text("mine")
+    (target / "figures" / "a.png.orig").write_text("mine before")
+    for _ in range(2):
+        write_folder(target, {"figures/a.png": says("ours")}, run=RUN)
+        assert contents(target) == {
+            "figures/a.png": "ours",
+            "figures/a.png.orig": "mine before",
+            "figures/a.png.orig.2": "mine",
+        }
+
+
+def test_a_name_that_is_displaced_twice_keeps_both_files(tmp_path: Path) -> None:
+    target = tmp_path / "run"
+    write(target)
+    plan = "tables/plan.csv"
+    for text in ("mine", "mine again", "mine a third time"):
+        (target / plan).write_text(text)
+        add_files(target, {plan: says("ours")})
+        add_files(target, {"tables/other.csv": says("ours")}, without=[plan])
+    kept = {name: text for name, text in contents(target).items() if "plan" in name}
+    assert kept == {
+        f"{plan}.orig": "mine",
+        f"{plan}.orig.2": "mine again",
+        f"{plan}.orig.3": "mine a third time",
+    }
 
 
 def test_files_are_copied_where_they_cannot_be_linked(
