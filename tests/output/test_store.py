@@ -525,7 +525,9 @@ def test_leftovers_of_additions_and_of_single_files_go_too(tmp_path: Path) -> No
 @pytest.fixture
 def foreign_lock(tmp_path: Path) -> Iterator[int]:
     """A process that has locked the folder of the results; its number."""
-    code = "import fcntl, os, sys; fcntl.flock(os.open(sys.argv[1], 0), 2); print(); input()"
+    # What it is called acts on a terminal.
+    code = "'\x1b[2J'; import fcntl, os, sys; "
+    code += "fcntl.flock(os.open(sys.argv[1], 0), 2); print(); input()"
     with subprocess.Popen(
         [sys.executable, "-c", code, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     ) as process:
@@ -546,7 +548,7 @@ def test_a_lock_of_another_process_is_said_and_not_waited_for_forever(
     monkeypatch.setattr(_locks, "_PATIENCE", 0.2)
     with pytest.raises(InputError) as caught:
         check_target(tmp_path / "run", RUN)
-    who = f"process {foreign_lock} ({sys.executable} -c "
+    who = f"process {foreign_lock} ({sys.executable} -c '\\x1b[2J'; import"
     if not sys.platform.startswith("linux"):
         who = "another process"
     assert str(caught.value).startswith(f"{tmp_path} has been locked by {who}")
