@@ -741,3 +741,23 @@ def test_an_edited_run_file_is_refused(tmp_path: Path) -> None:
     # Results of earlier versions have no such hash.
     path.write_text(json.dumps({k: v for k, v in run.items() if k != "run_sha256"} | {"seed": 4}))
     assert read_run(target)["seed"] == 4
+
+
+@pytest.mark.skipif(not Path("/proc/version").is_file(), reason="a system without /proc")
+def test_files_that_would_be_read_for_ever_are_refused(tmp_path: Path) -> None:
+    target = write(tmp_path / "run")
+    table = target / "tables" / "a.csv"
+    with table.open("r+b") as file:
+        file.truncate(1 << 40)
+    with pytest.raises(InputError) as caught:
+        check_additions(target)
+    assert str(caught.value) == (
+        f"{table} was edited or is damaged: most of its 1,099,511,627,776 bytes were never "
+        "written; put the original back, or run bayeseval fit again"
+    )
+    # As /proc/kmsg, which gives lines as they come and has no end.
+    for path in (table, target / RUN_FILE):
+        path.unlink()
+        path.symlink_to("/proc/version")
+        with pytest.raises(InputError, match=f"^{path} is made by the kernel while it is read"):
+            check_additions(target)
