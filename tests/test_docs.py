@@ -80,6 +80,7 @@ STATED: dict[str, dict[str, str]] = {
     "predict": {"cells that are printed": "1,000"},
     "records": {
         "placeholders and scales": "999 9999 100 20",
+        "columns of a table that is reduced": "256",
         "sizes of the shipped tables, which tests/test_readme.py counts": "53 22 30",
     },
     "replicates": {
@@ -108,7 +109,7 @@ STATED: dict[str, dict[str, str]] = {
     "tutorials/seeds_and_test_sets": {"items of the example": "600"},
     "threat_model": {
         "limits of files, tables, labels and posteriors": "16,384 5,000,000 50 500,000 1,000,000 "
-        "500 200 524,288 64 10,000 100 1,000 2,000 1000 0.000001 1,000,000,000",
+        "500 200 524,288 64 10,000 100 1,000 2,000 1000 0.000001 1,000,000,000 256",
         "files that the script generates, which a test counts": "3,000",
         "the day on which the pins could not be audited": "22",
     },

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import io
 import os
 import re
 import signal
@@ -11,7 +13,7 @@ import weakref
 
 import pytest
 
-from bayeseval import __main__
+from bayeseval import __main__, cli
 from bayeseval._progress import _log_lines, interruptible, progress_bar
 
 
@@ -121,3 +123,46 @@ def test_an_interrupt_while_modules_are_imported_is_one_line(
     monkeypatch.setitem(sys.modules, "bayeseval.cli", Interrupted("bayeseval.cli"))
     assert __main__.main() == 130
     assert capsys.readouterr().err == "error: interrupted; nothing was saved\n"
+
+
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EPIPE, errno.EIO])
+def test_a_log_on_a_full_disk_does_not_end_the_work(
+    code: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Log(io.StringIO):
+        def flush(self) -> None:
+            raise OSError(code, os.strerror(code))
+
+    monkeypatch.setattr(sys, "stderr", Log())
+    with progress_bar("a fit") as report:
+        if code == errno.ENOSPC:
+            report("languages", 1, 1, "")
+            return
+        with pytest.raises(OSError, match=re.escape(os.strerror(code))):
+            report("languages", 1, 1, "")
+
+
+def test_lines_of_progress_that_nothing_takes_do_not_fail_the_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with io.TextIOWrapper(io.BytesIO(), errors="backslashreplace") as full:
+        monkeypatch.setattr(sys, "stderr", full)
+        flushed = []
+
+        def flush() -> None:
+            flushed.append("tried")
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+        with monkeypatch.context() as patched:
+            patched.setattr(full, "flush", flush)
+            patched.setattr(cli, "drop_unwritable", lambda: flushed.append("dropped"))
+            assert cli.main(["list", "models"]) == 0
+        assert flushed == ["tried", "dropped"]
+
+
+def test_a_name_with_a_line_feed_makes_no_line_of_its_own(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with progress_bar() as report:
+        report("writing results", 1, 1, "out\nerror: lost")
+    assert capsys.readouterr().err == "writing results: out\\nerror: lost\n"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import signal
 import sys
 import threading
@@ -11,7 +12,7 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Final
 
-from bayeseval._text import for_terminal
+from bayeseval._text import for_terminal, one_line
 from bayeseval._typing import Progress
 from bayeseval.errors import InputError
 
@@ -23,6 +24,7 @@ MODELS: Final = "models"
 
 _MINUTE: Final = 60.0
 _HOUR: Final = 3600.0
+_NO_ROOM: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 # Seconds between two lines of one stage in a log file.
 _LOG_INTERVAL: Final = 30.0
 
@@ -56,8 +58,16 @@ def progress_bar(preamble: str = "", *, quiet: bool = False) -> Iterator[Progres
 
 
 def notice(text: str) -> None:
-    """Print a line on stderr at once, above the bars if there are any."""
-    print(text, file=sys.stderr, flush=True)  # noqa: T201
+    """Print lines on stderr at once, above the bars if there are any.
+
+    A log on a full disk does not end the work: its lines are lost, unless there is room later. The
+    reader of a pipe who has seen enough does end it.
+    """
+    try:
+        print(for_terminal(text), file=sys.stderr, flush=True)  # noqa: T201
+    except OSError as error:
+        if error.errno not in _NO_ROOM:
+            raise
 
 
 @contextmanager
@@ -193,7 +203,7 @@ def _reporter(preamble: str, *, quiet: bool) -> Iterator[Progress]:
         def report(stage: str, done: int, total: int, remark: str) -> None:
             if not tasks and preamble:
                 console.print(for_terminal(preamble), highlight=False, markup=False)
-            remark = for_terminal(remark)
+            remark = one_line(remark)
             # A stage that starts again gets a new bar, unless its bar has not moved yet.
             if stage not in tasks or (done == 0 and bars.tasks[tasks[stage]].completed > 0):
                 tasks[stage] = bars.add_task(stage, total=total, remark=remark)
@@ -209,14 +219,14 @@ def _log_lines(preamble: str, clock: Callable[[], float] = time.monotonic) -> Pr
     last_printed = [clock()]
 
     def print_line(text: str) -> None:
-        notice(for_terminal(text))
+        notice(text)
         last_printed[0] = clock()
 
     def report(stage: str, done: int, total: int, remark: str) -> None:
         while opening:
             print_line(opening.pop())
         if done >= total or stage == "retry":
-            print_line(f"{stage}: {remark or 'done'}")
+            print_line(f"{stage}: {one_line(remark) or 'done'}")
             started.pop(stage, None)
             return
         start, done_at_start = started.setdefault(stage, (clock(), done))

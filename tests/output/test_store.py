@@ -25,6 +25,7 @@ from bayeseval.output._folders import exchange
 from bayeseval.output._locks import try_lock
 from bayeseval.output.store import (
     RUN_FILE,
+    add_files,
     check_additions,
     check_target,
     read_json,
@@ -373,6 +374,38 @@ def test_a_users_file_of_a_name_we_need_is_kept_beside(tmp_path: Path) -> None:
         assert contents(target) == {"figures/a.png": "ours", "figures/a.png.orig": "mine"}
 
 
+@pytest.mark.usefixtures("each_swap")
+def test_a_file_that_is_displaced_takes_no_other_one_s_place(tmp_path: Path) -> None:
+    target = tmp_path / "run"
+    write(target)
+    (target / "figures").mkdir()
+    (target / "figures" / "a.png").write_text("mine")
+    (target / "figures" / "a.png.orig").write_text("mine before")
+    for _ in range(2):
+        write_folder(target, {"figures/a.png": says("ours")}, run=RUN)
+        assert contents(target) == {
+            "figures/a.png": "ours",
+            "figures/a.png.orig": "mine before",
+            "figures/a.png.orig.2": "mine",
+        }
+
+
+def test_a_name_that_is_displaced_twice_keeps_both_files(tmp_path: Path) -> None:
+    target = tmp_path / "run"
+    write(target)
+    plan = "tables/plan.csv"
+    for text in ("mine", "mine again", "mine a third time"):
+        (target / plan).write_text(text)
+        add_files(target, {plan: says("ours")})
+        add_files(target, {"tables/other.csv": says("ours")}, without=[plan])
+    kept = {name: text for name, text in contents(target).items() if "plan" in name}
+    assert kept == {
+        f"{plan}.orig": "mine",
+        f"{plan}.orig.2": "mine again",
+        f"{plan}.orig.3": "mine a third time",
+    }
+
+
 def test_files_are_copied_where_they_cannot_be_linked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -492,7 +525,9 @@ def test_leftovers_of_additions_and_of_single_files_go_too(tmp_path: Path) -> No
 @pytest.fixture
 def foreign_lock(tmp_path: Path) -> Iterator[int]:
     """A process that has locked the folder of the results; its number."""
-    code = "import fcntl, os, sys; fcntl.flock(os.open(sys.argv[1], 0), 2); print(); input()"
+    # What it is called acts on a terminal.
+    code = "'\x1b[2J'; import fcntl, os, sys; "
+    code += "fcntl.flock(os.open(sys.argv[1], 0), 2); print(); input()"
     with subprocess.Popen(
         [sys.executable, "-c", code, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     ) as process:
@@ -513,7 +548,7 @@ def test_a_lock_of_another_process_is_said_and_not_waited_for_forever(
     monkeypatch.setattr(_locks, "_PATIENCE", 0.2)
     with pytest.raises(InputError) as caught:
         check_target(tmp_path / "run", RUN)
-    who = f"process {foreign_lock} ({sys.executable} -c "
+    who = f"process {foreign_lock} ({sys.executable} -c '\\x1b[2J'; import"
     if not sys.platform.startswith("linux"):
         who = "another process"
     assert str(caught.value).startswith(f"{tmp_path} has been locked by {who}")
@@ -706,3 +741,23 @@ def test_an_edited_run_file_is_refused(tmp_path: Path) -> None:
     # Results of earlier versions have no such hash.
     path.write_text(json.dumps({k: v for k, v in run.items() if k != "run_sha256"} | {"seed": 4}))
     assert read_run(target)["seed"] == 4
+
+
+@pytest.mark.skipif(not Path("/proc/version").is_file(), reason="a system without /proc")
+def test_files_that_would_be_read_for_ever_are_refused(tmp_path: Path) -> None:
+    target = write(tmp_path / "run")
+    table = target / "tables" / "a.csv"
+    with table.open("r+b") as file:
+        file.truncate(1 << 40)
+    with pytest.raises(InputError) as caught:
+        check_additions(target)
+    assert str(caught.value) == (
+        f"{table} was edited or is damaged: most of its 1,099,511,627,776 bytes were never "
+        "written; put the original back, or run bayeseval fit again"
+    )
+    # As /proc/kmsg, which gives lines as they come and has no end.
+    for path in (table, target / RUN_FILE):
+        path.unlink()
+        path.symlink_to("/proc/version")
+        with pytest.raises(InputError, match=f"^{path} is made by the kernel while it is read"):
+            check_additions(target)

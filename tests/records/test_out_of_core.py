@@ -337,13 +337,48 @@ def test_columns_with_names_of_sql_are_read(tmp_path: Path) -> None:
         )
 
 
-def test_a_view_of_a_database_reads_no_other_file(tmp_path: Path) -> None:
-    table(19, unit="item", seeds=1, share=1.0).to_csv(tmp_path / "secret.csv", index=False)
-    file = tmp_path / "rows.duckdb"
-    with duckdb.connect(str(file)) as connection:
-        connection.execute(f"CREATE VIEW scores AS SELECT * FROM read_csv('{tmp_path}/secret.csv')")
-    with pytest.raises(InputError, match=r"rows.duckdb: cannot be read: Cannot access file"):
-        be.load(file)
+def test_views_of_a_database_are_not_computed(tmp_path: Path) -> None:
+    frame = table(19, unit="item", seeds=1, share=1.0)
+    to_database(frame, tmp_path / "both.duckdb")
+    endless = "SELECT a.range AS score FROM range(1000000000) a, range(1000000000) b"
+    for name in ("both", "view"):
+        with duckdb.connect(str(tmp_path / f"{name}.duckdb")) as connection:
+            connection.execute(f'CREATE VIEW "no\x1bend" AS {endless}')
+    frame.to_parquet(tmp_path / "rows.parquet", index=False)
+    expected = be.load(tmp_path / "rows.parquet", memory=MEMORY)
+    assert_same(be.load(tmp_path / "both.duckdb"), expected)
+    with pytest.raises(InputError, match=r"no table but views \(no\\x1bend\), which are not"):
+        be.load(tmp_path / "view.duckdb")
+
+
+@pytest.mark.parametrize("ending", [".csv", ".jsonl", ".parquet"])
+def test_hundreds_of_columns_are_refused(tmp_path: Path, ending: str) -> None:
+    frame = pd.DataFrame({f"c{place}": [0.5] for place in range(257)})
+    WRITERS[ending](frame, tmp_path / f"rows{ending}")
+    with pytest.raises(InputError, match=f"rows{ending}: more than 256 columns; leave out"):
+        be.load(tmp_path / f"rows{ending}", memory=MEMORY)
+    WRITERS[ending](frame.iloc[:, 1:], tmp_path / f"rows{ending}")
+    with pytest.raises(InputError, match=f"rows{ending}: no column for 'model'"):
+        be.load(tmp_path / f"rows{ending}", memory=MEMORY)
+
+
+@pytest.mark.parametrize("ending", [".csv", ".csv.gz"])
+def test_a_last_line_beyond_the_buffer_is_not_left_out(tmp_path: Path, ending: str) -> None:
+    rows = table(20, unit="item", seeds=1, share=1.0).iloc[:5].copy()
+    rows.iloc[-1, rows.columns.get_loc("item")] = "x" * 33_600_000
+    WRITERS[ending](rows, tmp_path / f"rows{ending}")
+    with pytest.raises(InputError, match=r"last line has more than 2,097,152|Maximum line size"):
+        be.load(tmp_path / f"rows{ending}", memory=MEMORY)
+
+
+def test_rows_that_take_no_place_are_refused(tmp_path: Path) -> None:
+    file = tmp_path / "rows.parquet"
+    for n in (1_000_000, 2_000_000):
+        row = f"SELECT 'A' AS model, 'de' AS language, 0.5 AS score FROM range({n})"
+        duckdb.sql(f"COPY ({row}) TO '{file}' (FORMAT parquet, COMPRESSION zstd)")
+        with pytest.raises(InputError) as caught:
+            be.load(file, memory=MEMORY)
+        assert ("only be the same few rows" in str(caught.value)) == (n > 1_000_000)
 
 
 def test_a_database_of_several_tables_is_refused(tmp_path: Path) -> None:

@@ -163,7 +163,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if message is None:
             raise
         return _end_in_one_line(message)
+    _flush_log()
     return code
+
+
+def _flush_log() -> None:
+    """Let Python's end not fail on lines of progress that a full disk did not take."""
+    if sys.stderr is not None:
+        try:
+            sys.stderr.flush()
+        except OSError:
+            drop_unwritable()
 
 
 def _run(arguments: Sequence[str] | None) -> int:

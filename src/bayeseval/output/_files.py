@@ -14,6 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from bayeseval._special import refuse_special
 from bayeseval._text import grouped
 from bayeseval.errors import InputError
 from bayeseval.output._folders import flush
@@ -254,6 +255,7 @@ def read_json(path: Path, *, remedy: str = "") -> dict[str, Any]:
     InputError
         If the file cannot be read or does not hold a JSON mapping.
     """
+    refuse_special(path)
     try:
         size = path.stat().st_size
         if size > _MAX_JSON:

@@ -7,9 +7,20 @@ import errno
 import os
 import shutil
 import sys
+from collections.abc import Collection
+from itertools import count
 from pathlib import Path
 
-__all__ = ["discard", "duplicate", "exchange", "flush", "flush_tree", "leaves", "unfinished"]
+__all__ = [
+    "beside",
+    "carry_over",
+    "discard",
+    "exchange",
+    "flush",
+    "flush_tree",
+    "leaves",
+    "unfinished",
+]
 
 _AT_FDCWD = -100
 _RENAME_EXCHANGE = 2
@@ -97,7 +108,53 @@ def leaves(folder: Path, prefix: str = "") -> list[str]:
     return relative
 
 
-def duplicate(source: Path, copy: Path) -> None:
+def beside(path: Path, taken: Collection[Path] = ()) -> Path:
+    """A free name next to a file: with ``.orig`` added, then ``.orig.2`` and so on.
+
+    Parameters
+    ----------
+    path : Path
+    taken : collection of Path
+        Names that are not free, besides those that exist.
+    """
+    names = (f"{path.name}.orig" + (f".{n}" if n > 1 else "") for n in count(1))
+    candidates = (path.with_name(name) for name in names)
+    return next(one for one in candidates if one not in taken and not os.path.lexists(one))
+
+
+def carry_over(
+    old: Path, new: Path, *, ours_old: Collection[str], ours_new: Collection[str]
+) -> list[str]:
+    """Give a new result folder the user's files of the old one.
+
+    A file whose name is needed gets the name of :func:`beside`.
+
+    Parameters
+    ----------
+    old, new : Path
+    ours_old : collection of str
+        Names of files of the old folder that stay behind: results, and what was carried before.
+    ours_new : collection of str
+        Names of the results in the new folder.
+
+    Returns
+    -------
+    list of str
+        Names of the files, in the old folder.
+    """
+    theirs = [name for name in leaves(old) if name not in ours_old]
+    taken = {new / name for name in theirs}
+    for name in theirs:
+        copy = new / name
+        if name in ours_new or (copy.is_dir() and not (old / name).is_dir()):
+            copy = beside(copy, taken)
+        if not os.path.lexists(copy):
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            _duplicate(old / name, copy)
+    return theirs
+
+
+def _duplicate(source: Path, copy: Path) -> None:
     """Give a file a second name, at no cost where the file system can."""
     if source.is_dir() and not source.is_symlink():
         copy.mkdir()

@@ -11,6 +11,8 @@ from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
 from bayeseval._optional import versions
+from bayeseval._special import refuse_special
+from bayeseval._text import grouped
 from bayeseval.errors import InputError, argument
 
 __all__ = [
@@ -36,6 +38,9 @@ _PACKAGE: Final = "bayeseval"
 _COMMANDS: Final = ("compare", "sensitivity", "calibrate", "mexa")
 # Their files begin with their names.
 _ADDING: Final = ("forecast", "plan", "next", "report")
+# Bytes that are hashed in seconds, and of a file by byte on the disk.
+_LARGE: Final = 1 << 30
+_MOST_PER_BYTE: Final = 1000
 _VERSION: Final = re.compile(r"(\d+)\.(\d+)")
 
 
@@ -121,12 +126,30 @@ def _check_unchanged(folder: Path, run: Mapping[str, Any], names: Iterable[str])
         At the first one.
     """
     known = hashes_without(run, ())
-    for name, found in file_hashes(folder, [name for name in names if name in known]).items():
+    hashed = [name for name in names if name in known]
+    for name in hashed:
+        refuse_special(folder / name)
+        _refuse_hollow(folder / name, again(run, name))
+    for name, found in file_hashes(folder, hashed).items():
         if found != known[name]:
             raise InputError(
                 f"{folder / name} was edited or is damaged: its SHA-256 is not the one that "
                 f"run.json lists; put the original back, or {again(run, name)}"
             )
+
+
+def _refuse_hollow(path: Path, remedy: str) -> None:
+    """Refuse a file whose size is made of holes: hashing a terabyte of zeros takes an hour.
+
+    File systems that compress keep fewer bytes than there are, too, but not so few.
+    """
+    status = path.stat()
+    kept = getattr(status, "st_blocks", status.st_size) * 512
+    if status.st_size > _LARGE and status.st_size > _MOST_PER_BYTE * kept:
+        raise InputError(
+            f"{path} was edited or is damaged: most of its {grouped(status.st_size)} bytes were "
+            f"never written; put the original back, or {remedy}"
+        )
 
 
 def sealed(run: Mapping[str, Any]) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from bayeseval._progress import notice
+from bayeseval._text import one_line
 from bayeseval.errors import InputError, by_option
 
 __all__ = ["alone_in", "locked", "try_lock"]
@@ -72,7 +73,7 @@ def _wait(folder: Path) -> int | None:
         if not told and waited >= _SILENT:
             told = True
             notice(
-                f"waiting for {_holder(folder)}, which has locked {folder}; "
+                f"waiting for {_holder(folder)}, which has locked {one_line(folder)}; "
                 f"giving up after {_PATIENCE:.0f} s"
             )
         time.sleep(nap)
@@ -171,5 +172,6 @@ def _command(pid: int) -> str:
         words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
     except OSError:
         return ""
+    # Of another user, who may have put anything into it.
     text = " ".join(word.decode("utf-8", "backslashreplace") for word in words if word)
-    return f" ({text[:80]})" if text else ""
+    return f" ({one_line(text[:80])})" if text else ""

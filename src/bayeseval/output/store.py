@@ -30,12 +30,12 @@ from bayeseval.output._files import (
     write_tree,
 )
 from bayeseval.output._folders import (
+    beside,
+    carry_over,
     discard,
-    duplicate,
     exchange,
     flush,
     flush_tree,
-    leaves,
     unfinished,
 )
 from bayeseval.output._hdf5 import refuse_unbounded
@@ -203,7 +203,8 @@ def write_folder(
     Notes
     -----
     Files in the previous folder that its run file does not list are the user's and stay; one whose
-    name is needed gets ``.orig`` added. Of two processes the last one to finish stays, whole.
+    name is needed gets ``.orig`` added, or ``.orig.2`` where that is taken. Of two processes the
+    last one to finish stays, whole.
     """
     target = _resolve(folder)
     written = [_checked_name(name) for name in writers]
@@ -258,7 +259,8 @@ def add_files(
 
     Notes
     -----
-    The run file lists them. A user's file of the same name stays with ``.orig`` added.
+    The run file lists them. A user's file of the same name stays with ``.orig`` added, or
+    ``.orig.2`` where that is taken.
     """
     read_run(folder)
     target = _resolve(folder)
@@ -285,7 +287,7 @@ def add_files(
                 for name in written:
                     place = target / name
                     if name not in ours and os.path.lexists(place):
-                        place.rename(place.with_name(place.name + ".orig"))
+                        place.rename(beside(place))
                 for name in stale:
                     (target / name).unlink(missing_ok=True)
                 (work / RUN_FILE).replace(target / RUN_FILE)
@@ -449,13 +451,13 @@ def _install(work: Path, target: Path) -> None:
         work.rename(target)
         flush(target.parent)
         return
-    _carry_over(target, work)
+    carried = _carry_over(target, work)
     shutil.copymode(target, work)
     flush_tree(work, folders_only=True)
     old = _swap(work, target)
     flush(target.parent)
     # What was put there while we were writing.
-    _carry_over(old, target)
+    _carry_over(old, target, carried)
     shutil.rmtree(old, ignore_errors=True)
 
 
@@ -483,18 +485,9 @@ def _manifest(folder: Path) -> set[str] | None:
     return {str(name) for name in files} if isinstance(files, list) else None
 
 
-def _carry_over(old: Path, new: Path) -> None:
-    """Give the new folder the files of the old one that are not ours."""
+def _carry_over(old: Path, new: Path, carried: Sequence[str] = ()) -> list[str]:
+    """Give the new folder the files of the old one that are not ours, and return their names."""
     ours_new = _manifest(new) or set()
     ours_old = _manifest(old)
-    if ours_old is None:
-        ours_old = ours_new
-    for name in leaves(old):
-        if name in ours_old:
-            continue
-        copy = new / name
-        if name in ours_new or (copy.is_dir() and not (old / name).is_dir()):
-            copy = copy.with_name(copy.name + ".orig")
-        if not os.path.lexists(copy):
-            copy.parent.mkdir(parents=True, exist_ok=True)
-            duplicate(old / name, copy)
+    ours_old = ours_new if ours_old is None else ours_old
+    return carry_over(old, new, ours_old=ours_old.union(carried), ours_new=ours_new)

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from bayeseval._text import grouped, plain, shorten
+from bayeseval._text import brief, grouped, plain, shorten
 from bayeseval.errors import InputError, argument
 from bayeseval.readers.compressed import PACKED_SUFFIXES, suffix_of
 from bayeseval.readers.raw import without_line_feeds
@@ -38,6 +38,13 @@ SCANNED_SUFFIXES: Final = (*_PARQUET, *_JSON_LINES, *_TEXT, *DATABASE_SUFFIXES)
 # A header is searched for its separator in so many bytes.
 _HEAD: Final = 1 << 20
 _TAIL: Final = 1 << 16
+# The engine refuses longer lines, but leaves out a last one that its buffer of 32 MB does not hold.
+_MAX_LINE: Final = 1 << 21
+# Every column is part of every query. Rows of items have a few, and settings of a tool some dozens.
+_MAX_COLUMNS: Final = 256
+# Of Parquet that is no repetition of a few rows: 1 % of a byte for all cells of a row.
+_FEW_ROWS: Final = 1_000_000
+_ROWS_PER_BYTE: Final = 100
 # What the engine's limit leaves for buffers that it does not count.
 _SHARE: Final = 0.5
 _LEAST: Final = 64 << 20
@@ -203,7 +210,8 @@ def _reason(problem: Exception) -> str:
     text = re.sub(r"^[A-Z][\w ]* Error: ", "", text)
     line = re.search(r"CSV Error on Line: (\d+)", str(problem))
     if line is not None:
-        cause = next((one for one in lines if one.startswith(("Expected", "Value", "Error"))), "")
+        causes = ("Expected", "Value", "Error", "Maximum")
+        cause = next((one for one in lines if one.startswith(causes)), "")
         text = f"line {line[1]} is not valid CSV" + (f" ({cause})" if cause else "")
     return plain(re.sub(r'"?/\S*/table-\d+\S*', "the file", text))[:300]
 
@@ -303,6 +311,7 @@ def _scan(engine: Engine, file: Path, link: Path, place: int) -> Scan:
     if file.stat().st_size == 0:
         raise InputError(f"{source}: the file is empty (0 bytes)")
     if suffix in _PARQUET:
+        _refuse_repetition(engine, file, link)
         relation = f"read_parquet({literal(str(link))}, hive_partitioning = false)"
         return _typed(engine, source, relation)
     _refuse_holes(file)
@@ -317,26 +326,51 @@ def _scan(engine: Engine, file: Path, link: Path, place: int) -> Scan:
 
 
 def _refuse_holes(file: Path) -> None:
-    """Refuse text whose end was never written, which the engine may pass over without a word."""
+    """Refuse text whose end the engine may pass over without a word.
+
+    An end that was never written holds zero bytes, and a last line may be too long.
+    """
+    if file.suffix.casefold() == ".gz":
+        return
+    size = file.stat().st_size
     with file.open("rb") as stream:
-        stream.seek(max(file.stat().st_size - _TAIL, 0))
-        if file.suffix.casefold() != ".gz" and b"\0" in stream.read():
-            raise InputError(
-                f"{file}: the end of the file holds zero bytes, so it is not text; check that the"
-                " copy is complete"
-            )
+        stream.seek(max(size - _MAX_LINE, 0))
+        end = stream.read(_MAX_LINE)
+    if b"\0" in end[-_TAIL:]:
+        raise InputError(
+            f"{file}: the end of the file holds zero bytes, so it is not text; check that the"
+            " copy is complete"
+        )
+    if size > _MAX_LINE and b"\n" not in end[:-1]:
+        raise InputError(f"{file}: the last line has more than {grouped(_MAX_LINE)} bytes")
+
+
+def _refuse_repetition(engine: Engine, file: Path, link: Path) -> None:
+    """Refuse Parquet with many more rows than its bytes can tell apart."""
+    sql = f"SELECT num_rows AS n FROM parquet_file_metadata({literal(str(link))})"
+    rows, size = engine.run(sql, source=str(file)).to_pylist()[0]["n"], file.stat().st_size
+    if rows > max(_FEW_ROWS, _ROWS_PER_BYTE * size):
+        raise InputError(
+            f"{file}: {grouped(rows)} rows in {grouped(size)} bytes, which can only be the same few"
+            " rows again and again; write each score once"
+        )
 
 
 def _only_table(engine: Engine, source: str, catalogue: str) -> str:
     """SQL of the one table of a database."""
     rows = engine.run(
-        "SELECT table_schema, table_name FROM information_schema.tables "
+        "SELECT table_schema, table_name, table_type FROM information_schema.tables "
         f"WHERE table_catalog = '{catalogue}' ORDER BY ALL",
         source=source,
     ).to_pylist()
+    # A view is a query of whoever made the file, which may never end.
+    views = [one["table_name"] for one in rows if one["table_type"] == "VIEW"]
+    rows = [one for one in rows if one["table_type"] != "VIEW"]
     if len(rows) != 1:
-        names = shorten([one["table_name"] for one in rows])
+        names = shorten([brief(one["table_name"]) for one in rows])
         held = f"{grouped(len(rows))} tables ({names})" if rows else "no table"
+        if views and not rows:
+            held += f" but views ({shorten(map(brief, views))}), which are not computed"
         raise InputError(
             f"{source}: the database holds {held}, and one is read; copy the scores into a "
             "database or a Parquet file of their own"
@@ -368,6 +402,11 @@ def _kind(name: str) -> Kind:
 def _named(names: list[str], source: str) -> list[str]:
     """Names of columns as tables have them; two of one name are refused."""
     clean: list[str] = []
+    if len(names) > _MAX_COLUMNS:
+        raise InputError(
+            f"{source}: more than {grouped(_MAX_COLUMNS)} columns; leave out those that are not "
+            "scores or labels"
+        )
     for position, raw in enumerate(names, start=1):
         name = without_line_feeds(raw.strip()) or f"(unnamed column {position})"
         if name in clean:
@@ -394,7 +433,7 @@ def _json_lines(engine: Engine, source: str, link: Path) -> Scan:
     # Only a scan of all lines knows all keys.
     keys = engine.run(
         f"SELECT key FROM (SELECT unnest(json_keys(json)) AS key FROM {objects}) GROUP BY key "
-        "ORDER BY key",
+        f"ORDER BY key LIMIT {_MAX_COLUMNS + 1}",
         source=source,
     ).to_pylist()
     names = [one["key"] for one in keys]
@@ -421,11 +460,13 @@ def _delimited(source: str, file: Path, link: Path, suffix: str) -> Scan:
         raise InputError(f"{source}, line 1: not valid CSV: {plain(str(problem))}") from problem
     if not header:
         raise InputError(f"{source}: the first line is empty; expected the names of the columns")
+    names = _named(header, source)
     columns = ", ".join(f"'c{i}': 'VARCHAR'" for i in range(len(header)))
     relation = (
         f"read_csv({literal(str(link))}, auto_detect = false, header = true, strict_mode = true, "
-        f"delim = {literal(delimiter)}, quote = '\"', escape = '\"', columns = {{{columns}}})"
+        f"delim = {literal(delimiter)}, quote = '\"', escape = '\"', columns = {{{columns}}}"
+        # In several threads a last line that is too long is left out; packed text is one stream.
+        f"{', parallel = false' if file.suffix.casefold() == '.gz' else ''})"
     )
-    names = _named(header, source)
     cells = {name: f"c{i}" for i, name in enumerate(names)}
     return Scan(source, relation, cells, dict.fromkeys(names, "text"))
