@@ -143,7 +143,7 @@ def within_language_table(tree: xr.DataTree, *, ci_prob: float = names.CI_PROB) 
         test set), ``note`` (where these are upper bounds), ``ci_kind``, ``ci_prob``.
         Score units; cells without noise of their own are left out.
     """
-    arrays, noise = read_arrays(tree), read_noise(tree)
+    arrays, noise = read_arrays(tree), read_noise(tree, with_shared=False)
     if noise is None:
         return pd.DataFrame()
     rows = np.flatnonzero(np.any([~np.isnan(sd[0]) for sd in noise.sd.values()], axis=0))
