@@ -142,6 +142,8 @@ def sections() -> str:
         ("scaling_records", "Growth with the records"),
         ("scaling_languages", "Growth with the languages"),
         ("scaling_front", "From a data frame to a design"),
+        ("rows", "Rows that do not fit into memory"),
+        ("many_records", "Many records, the whole command"),
         ("readers", "Reading files, compared with plain pandas"),
     ):
         table = results(name)

@@ -1,6 +1,7 @@
 """The command on 10^8 rows of test items, within a bound of memory, killed and resumed.
 
     python perf/rows.py [--models 100] [--items 10000] [--peer-rows 10000000] [--memory 2GB]
+        [--ways nothing,killed,cached,pandas] [--work FOLDER]
 
 A folder of Parquet files is written to a temporary folder, with a fixed seed: models, 20 languages,
 5 tasks, and the same items in all cells of a task. Then
@@ -13,7 +14,8 @@ A folder of Parquet files is written to a temporary folder, with a fixed seed: m
 - pandas reads a part of the files and groups it, the floor of what that takes in memory.
 
 Peak memory is that of the process (the maximum resident set). Seconds are wall time, and those of
-the CPU, user and system, of all threads. Nothing of the folder is left afterwards.
+the CPU, user and system, of all threads. Nothing of the folder is left afterwards, unless
+``--work`` names one: ways that are measured one by one then share its rows and its cache.
 """
 
 from __future__ import annotations
@@ -127,29 +129,33 @@ def pandas_groups(folder: Path, files: int) -> dict[str, Any]:
     }
 
 
-def measure(arguments: argparse.Namespace) -> list[dict[str, Any]]:
-    """All ways, one after the other."""
-    rows = []
-    with tempfile.TemporaryDirectory() as name:
-        place = Path(name)
-        folder = place / "rows"
-        folder.mkdir()
-        n_rows = write_rows(folder, arguments.models, arguments.items)
-        n_cells = arguments.models * LANGUAGES * TASKS
-        words = command(folder, place / "result", arguments.memory)
-        said = {"rows": n_rows, "cells": n_cells}
-        rows.append({"way": "from nothing", **said, **finished(words, place / "cache")})
-        left = killed(words, place / "other")
-        done = finished(words, place / "other")
-        rows.append(
-            {"way": f"killed with {left} of {3 * FILES} steps done, resumed", **said, **done}
-        )
-        rows.append({"way": "again, from the cache", **said, **finished(words, place / "cache")})
-        files = max(1, round(arguments.peer_rows / n_rows * FILES))
-        peer = child(__file__, folder=str(folder), files=files)
-        rows.append(
-            {"way": "pandas, read and grouped"} | peer["row"] | {"peak MiB": peer["memory_mib"]}
-        )
+def measure(arguments: argparse.Namespace, place: Path) -> list[dict[str, Any]]:
+    """The ways that were asked for, one after the other."""
+    rows, folder = [], place / "rows"
+    if not folder.is_dir():
+        folder.mkdir(parents=True)
+        write_rows(folder, arguments.models, arguments.items)
+    n_cells = arguments.models * LANGUAGES * TASKS
+    n_rows = n_cells * arguments.items
+    said = {"rows": n_rows, "cells": n_cells}
+    for way in arguments.ways.split(","):
+        words = command(folder, place / f"result-{way}", arguments.memory)
+        if way == "nothing":
+            rows.append({"way": "from nothing", **said, **finished(words, place / "cache")})
+        elif way == "cached":
+            done = finished(words, place / "cache")
+            rows.append({"way": "again, from the cache", **said, **done})
+        elif way == "killed":
+            left = killed(words, place / "other")
+            done = finished(words, place / "other")
+            called = f"killed with {left} of {3 * FILES} steps done, resumed"
+            rows.append({"way": called, **said, **done})
+        else:
+            files = max(1, round(arguments.peer_rows / n_rows * FILES))
+            peer = child(__file__, folder=str(folder), files=files)
+            rows.append(
+                {"way": "pandas, read and grouped"} | peer["row"] | {"peak MiB": peer["memory_mib"]}
+            )
     return rows
 
 
@@ -160,6 +166,8 @@ def main() -> None:
     parser.add_argument("--items", type=int, default=10_000)
     parser.add_argument("--peer-rows", type=int, default=10_000_000)
     parser.add_argument("--memory", default="2GB")
+    parser.add_argument("--ways", default="nothing,killed,cached,pandas")
+    parser.add_argument("--work", type=Path, help="keep rows, cache and results in this folder")
     parser.add_argument("--child", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.child:
@@ -169,9 +177,13 @@ def main() -> None:
         reply({"row": pandas_groups(Path(given["folder"]), given["files"])})
         return
     said = machine()
-    rows = measure(arguments)
+    if arguments.work:
+        rows = measure(arguments, arguments.work)
+    else:
+        with tempfile.TemporaryDirectory() as name:
+            rows = measure(arguments, Path(name))
     print_table(rows)
-    write_csv("rows", rows, said, digits=4)
+    write_csv("rows", rows, said, digits=4, key="way")
 
 
 if __name__ == "__main__":

@@ -38,6 +38,7 @@ STATED: dict[str, dict[str, str]] = {
         "limits of p-values, and 13 times the upper one": "0.025 0.005 0.3",
         "13 times FALSE_ALARMS, which test_checks compares with checks.csv": "0.04",
         "draws of a check, tables of a band": "40 999",
+        "records, tables and models of checks of large tables": "200,000 99 5,000",
         "limit of k-hat": "0.7",
         "powers of the prior, and the limit of sensitivity": "0.99 1.01 0.05",
         "mean rank under calibration": "0.5",
@@ -100,7 +101,7 @@ STATED: dict[str, dict[str, str]] = {
     "results": {
         "a release of Matplotlib, a section, an exit code": "3.10 2.3 130",
         "probabilities of verdicts, the default margin": "0.95 0.975 1 %",
-        "limits of what is printed and stored": "10,000 0.001 30 20 50",
+        "limits of what is printed and stored": "10,000 0.001 30 20 50 150 300",
     },
     "tutorials/additive_or_interaction": {"limit of k-hat": "0.7"},
     "tutorials/arviz": {"the upper end of the scores": "100"},

@@ -34,7 +34,9 @@ __all__ = [
     "LOW_RANK_TERMS",
     "MODEL",
     "MODEL_FAMILY",
+    "MOST_PAIRED",
     "MOST_POINTWISE",
+    "MOST_RANKED",
     "NAMED_SOURCES",
     "NU",
     "PRR",
@@ -152,6 +154,10 @@ LIKELIHOODS: Final[tuple[Likelihood, ...]] = get_args(Likelihood)
 # Draws times records that are kept record by record (`log_likelihood`, `prr`): 400 MB
 # in double precision. MEGA has 5 million.
 MOST_POINTWISE: Final = 50_000_000
+# Of more levels the files of a result have the best ones: models in pairs, and levels with the
+# probability of every rank. Both grow with the square of their number.
+MOST_PAIRED: Final = 150
+MOST_RANKED: Final = 300
 
 # Where replicates of one cell differ: training or decoding seeds, test sets, and what
 # a seed does to one test set only.

@@ -13,6 +13,7 @@ from bayeseval.estimands.completion import (
     language_scores,
     missing_pairs,
     model_records,
+    records_by_model,
 )
 from bayeseval.estimands.read import read_arrays
 from tests.estimands.trees import COMPLETE, CROSSED, INCOMPLETE, Twin, make_tree
@@ -58,6 +59,13 @@ def test_missing_pairs_and_records_of_a_model() -> None:
     assert own.n_pairs == 1
     missing = {arrays.pairs.labels[p] for p in missing_pairs(arrays, own)}
     assert missing == set(arrays.pairs.labels) - {"en|nli"}
+    every = records_by_model(arrays)
+    assert len(every) == len(arrays.levels["model"])
+    for model, other in enumerate(every):
+        one = model_records(arrays, model)
+        np.testing.assert_array_equal(other.rows, one.rows)
+        np.testing.assert_array_equal(other.pairs, one.pairs)
+        np.testing.assert_array_equal(other.has_pair, one.has_pair)
 
 
 def completed(term: str) -> CompletedTerm:

@@ -16,6 +16,7 @@ from bayeseval import names
 from bayeseval._random import generator
 from bayeseval._typing import Floats
 from bayeseval.checks.advice import Situation, advised
+from bayeseval.checks.blocks import fewer
 from bayeseval.checks.calibration import calibration_check, influence_check, left_out
 from bayeseval.checks.connections import connection_check
 from bayeseval.checks.container import Check, Checks, FitLabel
@@ -41,6 +42,9 @@ Bounds = Mapping[str, tuple[float | None, float | None]]
 # Number of posterior draws at which residuals are checked; half as many where this needs
 # replicated scores.
 _DRAWS = 40
+# Residuals at all these draws, and draws that a large table has at least.
+_MOST_PIT = 50_000_000
+_LEAST_DRAWS = 5
 
 
 def run_checks(
@@ -87,7 +91,12 @@ def run_checks(
         return generator(seed, f"checks: {what}")
 
     limits = _limits(arrays, bounds or {})
-    n_draws = _DRAWS if has_exact_pit(arrays) else _DRAWS // 2
+    n_draws = fewer(
+        _DRAWS if has_exact_pit(arrays) else _DRAWS // 2,
+        len(arrays.score),
+        most=_MOST_PIT,
+        least=_LEAST_DRAWS,
+    )
     draws = np.unique(np.linspace(0, arrays.n_samples - 1, n_draws).astype(int))
     languages = names_by_code(arrays, language_names)
     pit = realised_pit(arrays, draws, rng("pit"))

@@ -19,6 +19,7 @@ from scipy import special
 
 from bayeseval import names
 from bayeseval._typing import Floats
+from bayeseval.checks.blocks import fewer, row_blocks
 from bayeseval.checks.container import WARN, Check, judge, p_text, two_numbers
 from bayeseval.checks.gaussian import LeaveOneOut
 from bayeseval.checks.importance import Reweighted
@@ -43,22 +44,24 @@ class LeftOut:
     pit : ndarray, shape (n_records,)
     expected, error : ndarray, shape (n_records,)
         Predicted score, and observed minus predicted score in predictive sds.
-    simulated : ndarray, shape (999, 99)
-        ECDFs of the PIT of tables drawn from the model.
+    simulated : ndarray, shape (n_tables, 99)
+        ECDFs of the PIT of tables drawn from the model: 999, or fewer of large tables.
     """
 
     def __init__(
         self, design: Design, points: Sequence[Mapping[str, Floats]], rng: np.random.Generator
     ) -> None:
         errors, sds, simulated = [], [], []
+        n_tables = fewer(_SIMULATED, design.n_records)
         for number, point in enumerate(points):
             leave_one_out = LeaveOneOut(design, point)
             errors.append(leave_one_out.errors(design.score))
             sds.append(1.0 / np.sqrt(leave_one_out.precision))
-            n = len(range(number, _SIMULATED, len(points)))
-            simulated.append(
-                counts(special.ndtr(leave_one_out.errors(leave_one_out.tables(n, rng)).T))
-            )
+            n = len(range(number, n_tables, len(points)))
+            # A table is a column, of which several arrays are made.
+            for block in row_blocks(n, 2 * design.n_records):
+                tables = leave_one_out.tables(block.stop - block.start, rng)
+                simulated.append(counts(special.ndtr(leave_one_out.errors(tables).T)))
         z, sd = np.stack(errors), np.stack(sds)
         # The posterior of the sds without record i is proportional to the full one divided by
         # p(y_i | y_-i, sds).

@@ -8,12 +8,15 @@ import numpy as np
 from scipy.sparse import coo_array
 
 from bayeseval import names
+from bayeseval._text import grouped
 from bayeseval._typing import Floats, Index
 from bayeseval.checks.container import Check
 
 __all__ = ["connection_check", "unconnected_share"]
 
 _NAMED = 3
+# Pairs of more models, which are counted all at once, take hundreds of MB.
+_MOST_MODELS = 5_000
 
 
 def connection_check(index: Mapping[str, Index], levels: Mapping[str, tuple[str, ...]]) -> Check:
@@ -29,6 +32,14 @@ def connection_check(index: Mapping[str, Index], levels: Mapping[str, tuple[str,
     levels : mapping of str to tuple of str
         Labels for sentences.
     """
+    n_models = len(levels[names.MODEL])
+    if n_models > _MOST_MODELS:
+        return Check(
+            "connectivity",
+            "not applicable",
+            sentence=f"Not checked: the table has {grouped(n_models)} models, and pairs of at most "
+            f"{grouped(_MOST_MODELS)} are counted.",
+        )
     common = _common_pairs(index, {factor: len(labels) for factor, labels in levels.items()})
     upper = np.triu_indices(len(levels[names.MODEL]), 1)
     single = [

@@ -16,6 +16,7 @@ from scipy import linalg, sparse
 
 from bayeseval import names
 from bayeseval._typing import Floats
+from bayeseval.checks.blocks import row_blocks
 from bayeseval.design import Design
 from bayeseval.engines.base import residual_sd
 from bayeseval.errors import EngineError
@@ -94,9 +95,10 @@ class LeaveOneOut:
             ) from error
         half = self._root(np.eye(len(scaled)))
         self.covariance = half.T @ linalg.cho_solve(factor, half)
-        spread = self.covariance[self.columns[:, :, None], self.columns[:, None, :]].sum(
-            axis=(1, 2)
-        )
+        spread = np.empty(n)
+        for rows in row_blocks(n, 2 * k * k):
+            own = self.columns[rows]
+            spread[rows] = self.covariance[own[:, :, None], own[:, None, :]].sum(axis=(1, 2))
         self.precision = 1.0 / self.noise - spread / self.noise**2
 
     def _root(self, values: Floats) -> Floats:

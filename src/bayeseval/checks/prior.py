@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import xarray as xr
@@ -11,6 +11,7 @@ from scipy import stats
 from bayeseval import names
 from bayeseval._text import counted
 from bayeseval._typing import Floats
+from bayeseval.checks.blocks import fewer, row_blocks
 from bayeseval.checks.container import Check
 from bayeseval.design import Design
 from bayeseval.engines import Draws, SamplerSettings, to_tree
@@ -27,6 +28,7 @@ __all__ = [
     "log_density",
     "log_prior",
     "log_priors",
+    "mean_share",
     "outside_share",
     "prior_checks",
     "prior_tree",
@@ -204,6 +206,13 @@ def outside_share(scores: Floats, bounds: tuple[Floats, Floats]) -> float:
     return float(outside[:, bounded].mean())
 
 
+def mean_share(shares: Sequence[tuple[float, int]]) -> float:
+    """Mean of the shares of blocks of so many tables each."""
+    if len(shares) == 1:
+        return shares[0][0]
+    return sum(share * n for share, n in shares) / sum(n for _, n in shares)
+
+
 def where_bounded(bounds: tuple[Floats, Floats]) -> str:
     """What a share outside the bounds leaves out: records of tasks without a known bound."""
     unbounded = int((~np.isfinite(bounds[0]) & ~np.isfinite(bounds[1])).sum())
@@ -228,15 +237,22 @@ def prior_checks(
     n : int
         Number of prior tables.
     """
-    tree = prior_tree(design, rng, n)
-    scores = replicate_scores(read_arrays(tree), rng)
+    n_records = len(design.score)
+    tree = prior_tree(design, rng, fewer(n, n_records))
+    arrays = read_arrays(tree)
+    shares, spreads = [], []
+    for draws in row_blocks(arrays.n_samples, n_records):
+        scores = replicate_scores(arrays, rng, draws)
+        if bounds is not None:
+            shares.append((outside_share(scores, bounds), len(scores)))
+        spreads.append(_spread(design, tree, scores, draws))
     checks = []
     if bounds is None:
         checks.append(
             Check("prior_range", "not applicable", sentence="The scores have no known bounds.")
         )
     else:
-        share = outside_share(scores, bounds)
+        share = mean_share(shares)
         status = "fail" if share > _FAIL_OUTSIDE else "warn" if share > _WARN_OUTSIDE else "pass"
         checks.append(
             Check(
@@ -248,8 +264,10 @@ def prior_checks(
                 f"{100 * _WARN_OUTSIDE:.0f} % warns: the priors are too wide).",
             )
         )
-    drawn, observed, scale = _spreads(design, tree, scores)
-    ratio = float(np.median(drawn)) / observed
+    logits = design.outcome.link != "identity"
+    scale = "The logits of the scores" if logits else "The scores"
+    observed = float((design.outcome.linear if logits else design.score).std(ddof=1))
+    ratio = float(np.median(np.concatenate(spreads))) / observed
     too = "wide" if ratio > 1.0 else "narrow"
     off = max(ratio, 1.0 / ratio)
     status = "fail" if off > _FAIL_SPREAD else "warn" if off > _WARN_SPREAD else "pass"
@@ -270,15 +288,11 @@ def prior_checks(
     return checks
 
 
-def _spreads(design: Design, tree: xr.DataTree, scores: Floats) -> tuple[Floats, float, str]:
-    """Sd of every prior table and of the real one, where the priors live, and what of."""
+def _spread(design: Design, tree: xr.DataTree, scores: Floats, draws: slice) -> Floats:
+    """Sd of every prior table of some draws, where the priors live."""
     if design.outcome.link == "identity":
-        return scores.std(axis=1, ddof=1), float(design.score.std(ddof=1)), "The scores"
+        return np.asarray(scores.std(axis=1, ddof=1))
     # Bounded scores cannot spread beyond half of their range, however wide the priors are.
     posterior = tree["posterior"].to_dataset()
-    drawn = {str(name): draws_of(posterior[name]) for name in posterior.data_vars}
-    return (
-        linear_predictor(design, drawn).std(axis=-1, ddof=1),
-        float(design.outcome.linear.std(ddof=1)),
-        "The logits of the scores",
-    )
+    drawn = {str(name): draws_of(posterior[name])[draws] for name in posterior.data_vars}
+    return np.asarray(linear_predictor(design, drawn).std(axis=-1, ddof=1))

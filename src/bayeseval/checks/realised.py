@@ -13,12 +13,20 @@ import numpy as np
 from scipy import special, stats
 
 from bayeseval._typing import Floats, Index
+from bayeseval.checks.blocks import row_blocks
 from bayeseval.estimands import expected_score
 from bayeseval.estimands.container import PosteriorArrays
 from bayeseval.estimands.predict import replicate_scores
 from bayeseval.families import FAMILIES, At
 
-__all__ = ["between_groups", "has_exact_pit", "levene", "normal_scores", "realised_pit"]
+__all__ = [
+    "between_groups",
+    "has_exact_pit",
+    "levene",
+    "members_of",
+    "normal_scores",
+    "realised_pit",
+]
 
 
 # Keeps normal scores finite: 8.2 standard deviations.
@@ -51,8 +59,11 @@ def realised_pit(arrays: PosteriorArrays, draws: Index, rng: np.random.Generator
     ndarray, shape (n_draws, n_records)
         Strictly between 0 and 1.
     """
-    rows = [_pit(arrays, slice(int(d), int(d) + 1), rng) for d in draws]
-    return np.clip(np.concatenate(rows), _LEAST, 1.0 - _LEAST)
+    # In place: all draws at all records may take a large part of the memory.
+    values = np.empty((len(draws), len(arrays.score)))
+    for row, draw in zip(values, draws, strict=True):
+        row[:] = _pit(arrays, slice(int(draw), int(draw) + 1), rng)[0]
+    return np.clip(values, _LEAST, 1.0 - _LEAST, out=values)
 
 
 def _pit(arrays: PosteriorArrays, draw: slice, rng: np.random.Generator) -> Floats:
@@ -101,19 +112,29 @@ def between_groups(values: Floats, group: Index) -> tuple[Floats, float]:
     _, index, size = np.unique(group, return_inverse=True, return_counts=True)
     kept = size[index] > 1
     _, index, size = np.unique(group[kept], return_inverse=True, return_counts=True)
-    part, n, k = values[:, kept], int(kept.sum()), len(size)
+    n, k = int(kept.sum()), len(size)
     if k < 2 or n <= k:
         return np.full(len(values), np.nan), float("nan")
     order = np.argsort(index, kind="stable")
     starts = np.concatenate([[0], np.cumsum(size)[:-1]])
-    mean = np.add.reduceat(part[:, order], starts, axis=1) / size
-    between = (size * (mean - part.mean(axis=1, keepdims=True)) ** 2).sum(axis=1) / (k - 1)
-    within = ((part - mean[:, index]) ** 2).sum(axis=1) / (n - k)
+    between, within = np.empty((2, len(values)))
+    for rows in row_blocks(len(values), 4 * n):
+        part = values[rows][:, kept]
+        mean = np.add.reduceat(part[:, order], starts, axis=1) / size
+        spread = size * (mean - part.mean(axis=1, keepdims=True)) ** 2
+        between[rows] = spread.sum(axis=1) / (k - 1)
+        within[rows] = ((part - mean[:, index]) ** 2).sum(axis=1) / (n - k)
     # Records of a group that a random effect would count (Searle, Casella and McCulloch 1992).
     typical = (n - (size**2).sum() / n) / (k - 1)
     shared = (between - within) / typical
     correlation = float(np.mean(shared / (shared + within)))
     return np.asarray(stats.f.sf(between / within, k - 1, n - k)), correlation
+
+
+def members_of(group: Index, n_groups: int) -> list[Index]:
+    """Positions of the members of every group, in order."""
+    size = np.bincount(group, minlength=n_groups)
+    return np.split(np.argsort(group, kind="stable"), np.cumsum(size)[:-1])
 
 
 def levene(values: Floats, group: Index, n_groups: int) -> Floats:
@@ -132,8 +153,7 @@ def levene(values: Floats, group: Index, n_groups: int) -> Floats:
         fewer than two groups, and where no group has three values: two lie at the same
         distance from their median.
     """
-    members = [np.flatnonzero(group == g) for g in range(n_groups)]
-    members = [rows for rows in members if len(rows)]
+    members = [rows for rows in members_of(group, n_groups) if len(rows)]
     if len(members) < 2 or max(map(len, members)) < 3:
         return np.full(len(values), np.nan)
     spread = np.empty_like(values)

@@ -6,8 +6,9 @@ variance across languages (Levene), and the model effects for normality.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 import pandas as pd
@@ -15,9 +16,10 @@ from scipy import stats
 
 from bayeseval import names
 from bayeseval._typing import Floats, Index
+from bayeseval.checks.blocks import fewer, row_blocks
 from bayeseval.checks.container import Check, judge, p_text, two_numbers
-from bayeseval.checks.prior import outside_share, where_bounded
-from bayeseval.checks.realised import levene, normal_scores
+from bayeseval.checks.prior import mean_share, outside_share, where_bounded
+from bayeseval.checks.realised import levene, members_of, normal_scores
 from bayeseval.estimands import mean_residual
 from bayeseval.estimands.container import PosteriorArrays
 from bayeseval.estimands.predict import replicate_scores
@@ -29,6 +31,9 @@ __all__ = ["Realised", "effect_checks", "range_checks", "residual_checks"]
 # Largest sample for which SciPy's p-value of the Shapiro-Wilk test is accurate.
 _MOST_SHAPIRO = 5000
 _SIMULATED = 400
+# Expected scores that residuals are means over, and draws that they have at least.
+_MOST_EXPECTED = 1_000_000_000
+_LEAST_DRAWS = 100
 # Least number of records for the sd of a language's scores.
 _LEAST_RECORDS = 3
 # Shares of impossible predicted scores.
@@ -59,6 +64,15 @@ class Realised:
     bounds: tuple[Floats, Floats] | None
     languages: Mapping[str, str] = field(default_factory=dict)
 
+    @cached_property
+    def residual(self) -> Floats:
+        """Observed score less the mean of the expected one, shape (n_records,).
+
+        At evenly spaced draws where all draws of all records are more than a billion.
+        """
+        most = max(_LEAST_DRAWS, _MOST_EXPECTED // len(self.arrays.score))
+        return mean_residual(self.arrays, step=-(-self.arrays.n_samples // most))
+
 
 def residual_checks(realised: Realised, rng: np.random.Generator) -> list[Check]:
     """Normality and equal variance of the residuals.
@@ -71,22 +85,36 @@ def residual_checks(realised: Realised, rng: np.random.Generator) -> list[Check]
         Random generator of simulated residuals and, for more than 5,000 records, of the
         subset that is tested.
     """
-    z, residual = normal_scores(realised.pit), mean_residual(realised.arrays)
+    z, residual = normal_scores(realised.pit), realised.residual
     rows = np.arange(z.shape[1])
     if len(rows) > _MOST_SHAPIRO:
         rows = rng.choice(len(rows), _MOST_SHAPIRO, replace=False)
     checks = [_normality(z[:, rows], residual[rows])]
-    null = rng.standard_normal((_SIMULATED, z.shape[1]))
+    compared = [f for f in names.FACTORS if len(realised.arrays.levels[f]) > 1]
+    null = _equal_variances(realised.arrays, compared, rng)
     for factor in names.FACTORS:
-        n = len(realised.arrays.levels[factor])
         checks.append(
-            _equal_variance(z, null, residual, realised, factor)
-            if n > 1
+            _equal_variance(z, null[factor], residual, realised, factor)
+            if factor in null
             else Check(
                 f"equal_variance_{factor}", "not applicable", sentence=f"There is one {factor}."
             )
         )
     return checks
+
+
+def _equal_variances(
+    arrays: PosteriorArrays, factors: Sequence[str], rng: np.random.Generator
+) -> dict[str, Floats]:
+    """Levene's statistics of independent residuals of one variance, by factor."""
+    n_records = len(arrays.score)
+    n_tables = fewer(_SIMULATED, n_records)
+    statistics = {factor: np.empty(n_tables) for factor in factors}
+    for tables in row_blocks(n_tables, n_records):
+        null = rng.standard_normal((tables.stop - tables.start, n_records))
+        for factor, values in statistics.items():
+            values[tables] = levene(null, arrays.index[factor], len(arrays.levels[factor]))
+    return statistics
 
 
 def _normality(z: Floats, residual: Floats) -> Check:
@@ -119,7 +147,7 @@ def _equal_variance(
     group, labels = realised.arrays.index[factor], realised.arrays.levels[factor]
     if factor == names.LANGUAGE:
         labels = tuple(realised.languages.get(label, label) for label in labels)
-    observed, simulated = levene(z, group, len(labels)), np.sort(levene(null, group, len(labels)))
+    observed, simulated = levene(z, group, len(labels)), np.sort(null)
     if np.isnan(observed).any():
         return Check(
             f"equal_variance_{factor}",
@@ -130,7 +158,7 @@ def _equal_variance(
     p = float(np.mean((1 + above) / (1 + len(simulated))))
     sds = pd.Series(residual).groupby(group).agg(["std", "size"])
     known = sds[sds["size"] >= _LEAST_RECORDS]["std"]
-    groups = [residual[group == g] for g in range(len(labels)) if (group == g).any()]
+    groups = [residual[rows] for rows in members_of(group, len(labels)) if len(rows)]
     status, extremes = judge(p), ""
     differs = "was not found to differ" if status == "pass" else "differs"
     if status != "pass" and len(known) > 1:
@@ -197,20 +225,24 @@ def range_checks(
         (two-sided) of the sds of the scores of a language.
     """
     arrays = realised.arrays
-    checks = _extremes(realised.pit, arrays)
-    # Evenly spaced draws; each several times if there are few.
-    step, times = -(-arrays.n_samples // n), -(-n // arrays.n_samples)
-    replicated = np.concatenate(
-        [replicate_scores(arrays, rng, slice(None, None, step)) for _ in range(times)]
-    )
-    sds, check = _language_sds(arrays, replicated, realised.languages)
+    checks = _extremes(realised)
+    members = members_of(arrays.index[names.LANGUAGE], len(arrays.levels[names.LANGUAGE]))
+    parts, outside = [], []
+    rows = arrays.score[None]
+    for replicated in _replicated(arrays, rng, fewer(n, len(arrays.score))):
+        if realised.bounds is not None:
+            outside.append((outside_share(replicated, realised.bounds), len(replicated)))
+        # The table itself is the first of all rows.
+        rows = np.concatenate([rows, replicated]) if not parts else replicated
+        parts.append(_sds_of(rows, members))
+    sds, check = _language_sds(arrays, np.concatenate(parts), members, realised.languages)
     checks.append(check)
     if realised.bounds is None:
         checks.append(
             Check("outside_bounds", "not applicable", sentence="The scores have no known bounds.")
         )
         return checks, sds
-    share = outside_share(replicated, realised.bounds)
+    share = mean_share(outside)
     status = "fail" if share > _FAIL_OUTSIDE else "warn" if share > _WARN_OUTSIDE else "pass"
     checks.append(
         Check(
@@ -224,13 +256,14 @@ def range_checks(
     return checks, sds
 
 
-def _extremes(pit: Floats, arrays: PosteriorArrays) -> list[Check]:
+def _extremes(realised: Realised) -> list[Check]:
+    pit, arrays = realised.pit, realised.arrays
     # Of n independent uniform values, the largest is above u with probability 1 - u^n.
     n = pit.shape[1]
     p_high = float(-np.expm1(n * np.log(pit.max(axis=1))).mean())
     p_low = float(-np.expm1(n * np.log1p(-pit.min(axis=1))).mean())
     z = normal_scores(pit)
-    typical, residual = z.mean(axis=0), mean_residual(arrays)
+    typical = z.mean(axis=0)
     return [
         Check(
             f"{name}_residual",
@@ -238,7 +271,7 @@ def _extremes(pit: Floats, arrays: PosteriorArrays) -> list[Check]:
             value=value,
             p=p,
             sentence=f"The {name} residual is {abs(value):.1f} sds {side} what the model expects: "
-            f"{p_text(p)} among {n} records.{_effect_of(row, residual, arrays, judge(p))}",
+            f"{p_text(p)} among {n} records.{_effect_of(row, realised.residual, arrays, judge(p))}",
         )
         for name, side, value, p, row in (
             ("highest", "above", float(z.max(axis=1).mean()), p_high, int(typical.argmax())),
@@ -268,17 +301,38 @@ def _effect_of(row: int, residual: Floats, arrays: PosteriorArrays, status: str)
     return f" {parts[0][0].upper()}{parts[0][1:]}, and {parts[1]}."
 
 
+def _replicated(arrays: PosteriorArrays, rng: np.random.Generator, n: int) -> Iterator[Floats]:
+    """At least `n` predicted tables, in blocks."""
+    # Evenly spaced draws; each several times if there are few.
+    step, times = -(-arrays.n_samples // n), -(-n // arrays.n_samples)
+    draws, n_records = len(range(0, arrays.n_samples, step)), len(arrays.score)
+    blocks = list(row_blocks(draws * times, n_records))
+    if len(blocks) == 1:
+        parts = [replicate_scores(arrays, rng, slice(None, None, step)) for _ in range(times)]
+        yield np.concatenate(parts)
+        return
+    for _ in range(times):
+        for block in row_blocks(draws, n_records):
+            yield replicate_scores(arrays, rng, slice(block.start * step, block.stop * step, step))
+
+
+def _sds_of(scores: Floats, members: Sequence[Index]) -> Floats:
+    """Sd of the scores of every language with enough records; shape (n_rows, n_languages)."""
+    kept = [rows for rows in members if len(rows) >= _LEAST_RECORDS]
+    if not kept:
+        return np.empty((len(scores), 0))
+    return np.stack([scores[:, rows].std(axis=1, ddof=1) for rows in kept], axis=1)
+
+
 def _language_sds(
-    arrays: PosteriorArrays, replicated: Floats, languages: Mapping[str, str]
+    arrays: PosteriorArrays, sds: Floats, members: Sequence[Index], languages: Mapping[str, str]
 ) -> tuple[pd.DataFrame, Check]:
-    labels, group = arrays.levels[names.LANGUAGE], arrays.index[names.LANGUAGE]
-    members = [np.flatnonzero(group == g) for g in range(len(labels))]
+    """Sds of the table, the first row, against those of predicted tables."""
+    labels = arrays.levels[names.LANGUAGE]
     kept = [g for g, rows in enumerate(members) if len(rows) >= _LEAST_RECORDS]
     if not kept:
         sentence = f"No language has {_LEAST_RECORDS} records."
         return pd.DataFrame(), Check("sd_by_language", "not applicable", sentence=sentence)
-    both = np.concatenate([arrays.score[None], replicated])
-    sds = np.stack([both[:, members[g]].std(axis=1, ddof=1) for g in kept], axis=1)
     observed, drawn = sds[0], sds[1:]
     centre, spread = drawn.mean(axis=0), drawn.std(axis=0, ddof=1)
     total = (((sds - centre) / spread) ** 2).sum(axis=1)

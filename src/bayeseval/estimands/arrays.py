@@ -25,6 +25,9 @@ __all__ = [
 
 #: A quantity that is undefined in more than this share of its draws is not reported.
 GUARD_LIMIT = 0.01
+# Draws that are sorted at once: 32 MB; and columns of a block, however many draws there are.
+_BLOCK = 4_000_000
+_LEAST_COLUMNS = 64
 
 
 class Interval(NamedTuple):
@@ -98,7 +101,10 @@ def interval_summaries(
     # Undefined draws differ between columns: summarise the complete columns (nearly always
     # all) together and the others one by one.
     complete = np.asarray(~np.isnan(columns).any(axis=0))
-    groups = [np.flatnonzero(complete), *np.flatnonzero(~complete)[:, None]]
+    # Blocks of columns, whose sorted copies would otherwise be as large as all draws.
+    n_blocks = max(1, min(columns.size // _BLOCK, columns.shape[1] // _LEAST_COLUMNS))
+    together = np.array_split(np.flatnonzero(complete), n_blocks)
+    groups = [*together, *np.flatnonzero(~complete)[:, None]]
     for members in groups:
         block = columns if len(members) == columns.shape[1] else columns[:, members]
         block = block if complete[members].all() else block[~np.isnan(block).any(axis=1)]

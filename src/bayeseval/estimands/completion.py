@@ -24,6 +24,7 @@ __all__ = [
     "model_records",
     "model_streams",
     "model_terms",
+    "records_by_model",
     "residual_draws",
 ]
 
@@ -47,9 +48,20 @@ def model_records(arrays: PosteriorArrays, model: int) -> ModelRecords:
     pair_of_record = arrays.pairs.of_record
     rows = np.flatnonzero(arrays.index[names.MODEL] == model)
     rows = rows[np.lexsort((arrays.score[rows], pair_of_record[rows]))]
-    pairs = pair_of_record[rows]
-    count = np.bincount(pairs, minlength=arrays.n_pairs)
-    return ModelRecords(rows, pairs, count > 0)
+    return _records_of(arrays, rows)
+
+
+def records_by_model(arrays: PosteriorArrays) -> list[ModelRecords]:
+    """:func:`model_records` of every model, in one pass over the records."""
+    model = arrays.index[names.MODEL]
+    order = np.lexsort((arrays.score, arrays.pairs.of_record, model))
+    size = np.bincount(model, minlength=len(arrays.levels[names.MODEL]))
+    return [_records_of(arrays, rows) for rows in np.split(order, np.cumsum(size)[:-1])]
+
+
+def _records_of(arrays: PosteriorArrays, rows: Index) -> ModelRecords:
+    pairs = arrays.pairs.of_record[rows]
+    return ModelRecords(rows, pairs, np.bincount(pairs, minlength=arrays.n_pairs) > 0)
 
 
 class CompletedTerm:

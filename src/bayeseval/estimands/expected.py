@@ -79,33 +79,44 @@ class ExpectedScores:
 
     def blocks(self) -> Iterator[ExpectedBlock]:
         """Go through all draws; the same numbers every time, whatever the memory."""
+        yield from self._blocks(np.arange(len(self.arrays.levels[names.MODEL])))
+
+    def of_languages(self, models: Index) -> Iterator[tuple[slice, Floats]]:
+        """Draws, and means of some models over all tasks of every language, block by block.
+
+        The same numbers as :attr:`ExpectedBlock.languages`, without the other models.
+        """
+        # Potentials of these models alone mean nothing.
+        for block in self._blocks(models):
+            yield block.draws, block.languages
+
+    def _blocks(self, models: Index) -> Iterator[ExpectedBlock]:
         arrays = self.arrays
-        n_models, n_languages, n_tasks = (
-            len(arrays.levels[f]) for f in (names.MODEL, names.LANGUAGE, names.TASK)
-        )
+        n_languages, n_tasks = (len(arrays.levels[f]) for f in (names.LANGUAGE, names.TASK))
         terms = model_terms(arrays)
         stream = model_streams(arrays, self.seed, "estimands")
         shared = arrays.term("language:task")
         pair_term = None if shared is None else CompletedTerm(arrays, shared)
         pair_rng = generator(self.seed, "estimands: unobserved language:task")
-        size = (n_models + 4) * (len(self.language) + n_languages)
+        size = (len(models) + 4) * (len(self.language) + n_languages)
         size += 8 * n_languages * n_tasks
         for draws in draw_blocks(arrays.n_samples, size, max_bytes=self.max_bytes):
             cells = None if pair_term is None else pair_term.effect(None, draws, pair_rng)
             effects = [
                 [(term, term.effect(model, draws, stream(term.term, model))) for term in terms]
-                for model in range(n_models)
+                for model in models.tolist()
             ]
             if arrays.response.link == "identity":
-                yield self._linear(draws, pair_term, cells, effects)
+                yield self._linear(draws, pair_term, cells, models, effects)
             else:
-                yield self._by_cell(draws, pair_term, cells, effects)
+                yield self._by_cell(draws, pair_term, cells, models, effects)
 
     def _linear(
         self,
         draws: slice,
         pair_term: CompletedTerm | None,
         cells: Floats | None,
+        models: Index,
         effects: list[list[tuple[CompletedTerm, Floats]]],
     ) -> ExpectedBlock:
         """Means over tasks are means of effects, without going through the cells."""
@@ -119,13 +130,13 @@ class ExpectedScores:
             of_languages += pair_term.task_mean(cells)
         points = np.empty((len(at_points), len(effects), len(language)))
         languages = np.empty((len(at_points), len(effects), of_languages.shape[1]))
-        for model, own in enumerate(effects):
+        for place, (model, own) in enumerate(zip(models.tolist(), effects, strict=True)):
             shift = arrays.model_part(model, draws)
-            points[:, model] = at_points + np.take(shift, language, axis=1)
-            languages[:, model] = of_languages + shift
+            points[:, place] = at_points + np.take(shift, language, axis=1)
+            languages[:, place] = of_languages + shift
             for term, effect in own:
-                points[:, model] += np.take(effect, term.keys(language, task), axis=1)
-                languages[:, model] += term.task_mean(effect)
+                points[:, place] += np.take(effect, term.keys(language, task), axis=1)
+                languages[:, place] += term.task_mean(effect)
         if arrays.population == "observed":
             return ExpectedBlock(draws, points, languages, points.mean(axis=1), languages.mean(1))
         # The effects of models drawn from the population average to nothing.
@@ -136,6 +147,7 @@ class ExpectedScores:
         draws: slice,
         pair_term: CompletedTerm | None,
         cells: Floats | None,
+        models: Index,
         effects: list[list[tuple[CompletedTerm, Floats]]],
     ) -> ExpectedBlock:
         """Under a link that is not linear: every language with every task."""
@@ -152,7 +164,7 @@ class ExpectedScores:
         points = np.empty((len(eta), len(effects), len(chosen)))
         languages = np.empty((len(eta), len(effects), shape[0]))
         total = np.zeros_like(eta)
-        for model, own in enumerate(effects):
+        for place, (model, own) in enumerate(zip(models.tolist(), effects, strict=True)):
             own_eta = eta + np.take(arrays.model_part(model, draws), language, axis=1)
             for term, effect in own:
                 own_eta += np.take(effect, term.keys(language, task), axis=1)
@@ -166,8 +178,8 @@ class ExpectedScores:
                 noise_sd=None if shared is None else shared.sd[draws],
             )
             total += score
-            points[:, model] = score[:, chosen]
-            languages[:, model] = score.reshape(-1, *shape).mean(axis=2)
+            points[:, place] = score[:, chosen]
+            languages[:, place] = score.reshape(-1, *shape).mean(axis=2)
         potential = total / len(effects)
         if arrays.population != "observed":
             potential = population_mean(arrays, eta, language=language, task=task, draws=draws)

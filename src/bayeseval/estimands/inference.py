@@ -277,11 +277,25 @@ def language_gaps(
     arrays = expected.arrays
     n_models, n_languages = (len(arrays.levels[f]) for f in (names.MODEL, names.LANGUAGE))
     size = max(1, max_values // (2 * arrays.n_samples * n_languages))
+    # Of all models, before any of them is looked at alone.
+    potential = np.empty((arrays.n_samples, 1, n_languages))
+    for block in expected.blocks() if size < n_models else ():
+        potential[block.draws, 0] = block.language_potential
     for start in range(0, n_models, size):
         models = np.arange(start, min(start + size, n_models))
         gap, ratio = np.empty((2, arrays.n_samples, len(models), n_languages))
-        for block in expected.blocks():
-            scores, potential = block.languages[:, models], block.language_potential[:, None]
-            gap[block.draws] = scores - potential
-            ratio[block.draws] = scores / np.where(left_out, np.nan, potential)
+        if size < n_models:
+            parts = expected.of_languages(models)
+        else:
+            parts = _with_potential(expected, potential)
+        for draws, scores in parts:
+            gap[draws] = scores - potential[draws]
+            ratio[draws] = scores / np.where(left_out, np.nan, potential[draws])
         yield models, gap, ratio
+
+
+def _with_potential(expected: ExpectedScores, potential: Floats) -> Iterator[tuple[slice, Floats]]:
+    """Draws and means of all models by language; fills in the potentials on the way."""
+    for block in expected.blocks():
+        potential[block.draws, 0] = block.language_potential
+        yield block.draws, block.languages

@@ -30,7 +30,13 @@ from bayeseval.estimands.quantities import (
     quantity_variable,
     tie_column,
 )
-from bayeseval.estimands.ranks import may_be_best, p_top_k, rank_probabilities, rank_sets
+from bayeseval.estimands.ranks import (
+    best_levels,
+    may_be_best,
+    p_top_k,
+    rank_probabilities,
+    rank_sets,
+)
 from bayeseval.estimands.read import group, read_arrays
 
 __all__ = ["disparity_table", "model_language_table", "ranking_probabilities", "ranking_table"]
@@ -87,7 +93,7 @@ def ranking_table(tree: xr.DataTree, *, ci_prob: float = names.CI_PROB) -> pd.Da
         | {
             "rank_set_lower": lower,
             "rank_set_upper": upper,
-            "p_best": rank_probabilities(ranks)[:, 0],
+            "p_best": rank_probabilities(ranks, most=1)[:, 0],
             "p_top3": p_top_k(ranks, min(_TOP, n_models)),
             "may_be_best": pd.array([bool(b) if known else None for b in best], dtype="boolean"),
             "tier": tie_column(score, highest_first=True),
@@ -125,15 +131,17 @@ def ranking_probabilities(tree: xr.DataTree) -> tuple[pd.DataFrame, pd.DataFrame
         ``model`` and ``p_best``, in the order of :func:`ranking_table`.
     pairs : pandas.DataFrame
         ``quantity``, ``model_a``, ``model_b`` and ``p_a_better`` of the score, as in
-        :func:`bayeseval.estimands.pairwise_table`.
+        :func:`bayeseval.estimands.pairwise_table`; of the best ``names.MOST_PAIRED`` models.
     """
     score = quantity_draws(tree, names.STANDARDISED_SCORE)
     models = np.array(quantity_labels(tree, names.STANDARDISED_SCORE), dtype=object)
-    best = rank_probabilities(quantity_ranks(tree, names.STANDARDISED_SCORE))[:, 0]
+    best = rank_probabilities(quantity_ranks(tree, names.STANDARDISED_SCORE), most=1)[:, 0]
     ranking = pd.DataFrame({names.MODEL: models, "p_best": best, "mean": score.mean(axis=0)})
     ranking = ranking.sort_values(names.MODEL, kind="stable").sort_values(
         "mean", ascending=False, kind="stable"
     )
+    chosen = best_levels(score, highest_first=True, most=names.MOST_PAIRED)
+    score, models = score[:, chosen], models[chosen]
     first, second = np.triu_indices(len(models), k=1)
     p_better = np.full(len(first), np.nan)
     if len(score) > 1:

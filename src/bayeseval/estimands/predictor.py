@@ -70,17 +70,25 @@ def expected_score(arrays: PosteriorArrays, draws: slice = _EVERYTHING) -> Float
     )
 
 
-def mean_residual(arrays: PosteriorArrays) -> Floats:
+def mean_residual(arrays: PosteriorArrays, *, step: int = 1) -> Floats:
     """Observed score less posterior mean of the expected one, shape (n_records,).
 
     What prompts that cells share did to it is subtracted, too.
+
+    Parameters
+    ----------
+    arrays : PosteriorArrays
+        From :func:`bayeseval.estimands.read_arrays`.
+    step : int
+        Every how many draws the mean goes through.
     """
-    expected = np.zeros(len(arrays.score))
-    for draws in draw_blocks(arrays.n_samples, 4 * len(arrays.score)):
+    expected, n_draws = np.zeros(len(arrays.score)), len(range(0, arrays.n_samples, step))
+    for block in draw_blocks(n_draws, 4 * len(arrays.score)):
+        draws = slice(block.start * step, block.stop * step, step)
         expected += expected_score(arrays, draws).sum(axis=0)
         shared = arrays.shared_error(draws)
         expected += 0.0 if shared is None else shared.sum(axis=0)
-    return np.asarray(arrays.score - expected / arrays.n_samples)
+    return np.asarray(arrays.score - expected / n_draws)
 
 
 def linear_predictor(arrays: PosteriorArrays, draws: slice = _EVERYTHING) -> Floats:

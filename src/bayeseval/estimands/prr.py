@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from bayeseval import names
 from bayeseval._typing import Bools, Floats, Index
-from bayeseval.estimands.completion import ModelRecords, model_records
+from bayeseval.estimands.completion import ModelRecords, records_by_model
 from bayeseval.estimands.container import PosteriorArrays, draw_blocks
 from bayeseval.estimands.expected import ExpectedScores
 from bayeseval.estimands.inference import may_be_zero, why_no_ratio
@@ -90,10 +90,7 @@ def disparity_summaries(
     arrays = expected.arrays
     n_models = len(arrays.levels[names.MODEL])
     left_out = pairs_left_out(arrays, point_potential)
-    records = [
-        _without(model_records(arrays, model), left_out[: arrays.n_pairs])
-        for model in range(n_models)
-    ]
+    records = [_without(own, left_out[: arrays.n_pairs]) for own in records_by_model(arrays)]
     common = expected.common[~left_out[expected.common]]
     shape = (arrays.n_samples, n_models)
     mean: dict[Variant, Floats] = {v: np.full(shape, np.nan) for v in names.DESCRIPTIONS}

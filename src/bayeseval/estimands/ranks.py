@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -16,6 +17,7 @@ from bayeseval.estimands.arrays import Interval, interval_summary, rank_summary
 
 __all__ = [
     "Pairwise",
+    "best_levels",
     "higher_is_better",
     "is_rankable",
     "may_be_best",
@@ -28,6 +30,8 @@ __all__ = [
     "tie_groups",
 ]
 
+# Levels times ranks at a time: five arrays of 80 MB.
+_MOST_DEPTHS = 10_000_000
 _LOWER_IS_BETTER = (names.GAP_SD,)
 _RANKABLE = (
     *names.REPORTED,
@@ -94,26 +98,52 @@ def rank_draws(values: Floats, *, highest_first: bool) -> Floats:
     return ranks
 
 
-def rank_probabilities(ranks: Floats) -> Floats:
+def best_levels(values: Floats, *, highest_first: bool, most: int | None) -> Index:
+    """Positions of the best levels by their mean, in the order of the levels.
+
+    Parameters
+    ----------
+    values : ndarray, shape (n_samples, n_levels)
+        Joint draws of the quantity. Levels without draws come last.
+    highest_first : bool
+        True when large values are good.
+    most : int or None
+        How many there are at most; None for all levels.
+    """
+    n_levels = values.shape[1]
+    if most is None or n_levels <= most:
+        return np.arange(n_levels)
+    mean = values.mean(axis=0)
+    order = np.argsort(-mean if highest_first else mean, kind="stable")
+    return np.sort(order[:most])
+
+
+def rank_probabilities(ranks: Floats, *, most: int | None = None) -> Floats:
     """Probability of every rank of every level.
 
     Parameters
     ----------
     ranks : ndarray, shape (n_samples, n_levels)
         From :func:`rank_draws`.
+    most : int, optional
+        Ranks to count, the best ones; None for all.
 
     Returns
     -------
-    ndarray, shape (n_levels, n_levels)
-        Entry (i, r) is P(rank of level i = r + 1). Rows sum to one; the row of a
+    ndarray, shape (n_levels, n_ranks)
+        Entry (i, r) is P(rank of level i = r + 1). Of all ranks rows sum to one; the row of a
         level without ranks is NaN. A single draw is a point estimate, which says
         nothing of probabilities: all NaN.
     """
-    n_levels = ranks.shape[1]
-    counts = np.stack([(ranks == r).sum(axis=0) for r in range(1, n_levels + 1)], axis=1)
-    total = counts.sum(axis=1, keepdims=True)
-    known = (total > 0) & (len(ranks) > 1)
-    return np.where(known, counts / np.where(total > 0, total, 1), np.nan)
+    n_ranks = ranks.shape[1] if most is None else most
+    known = ~np.isnan(ranks)
+    # Whole numbers as floats; those beyond the counted ones share one place.
+    places = np.where(known, np.minimum(ranks, n_ranks + 1), 0.0).astype(np.int64)
+    counts = np.stack(
+        [np.bincount(column, minlength=n_ranks + 2)[1 : n_ranks + 1] for column in places.T]
+    )
+    total = known.sum(axis=0)[:, None]
+    return np.where((total > 0) & (len(ranks) > 1), counts / np.where(total > 0, total, 1), np.nan)
 
 
 def p_top_k(ranks: Floats, k: int) -> Floats:
@@ -126,7 +156,7 @@ def p_top_k(ranks: Floats, k: int) -> Floats:
     """
     if not 1 <= k <= ranks.shape[1]:
         raise InputError(f"k must lie between 1 and {ranks.shape[1]} levels, got {k}")
-    probability: Floats = rank_probabilities(ranks)[:, :k].sum(axis=1)
+    probability: Floats = rank_probabilities(ranks, most=k).sum(axis=1)
     return probability
 
 
@@ -225,39 +255,51 @@ def rank_sets(ranks: Floats, *, prob: float) -> tuple[Floats, Floats]:
     if len(places) < 2 or not levels.size:
         return lower, upper
     half = len(places) // 2
-    depth = _depth(places[:half])
-    depths = np.sort(depth[np.arange(len(levels)), places[half:]].min(axis=1))[::-1]
+    least = np.full(len(places) - half, np.iinfo(np.int64).max)
+    for own, depth in _depths(places[:half]):
+        least = np.minimum(least, depth[np.arange(len(depth)), places[half:, own]].min(axis=1))
+    depths = np.sort(least)[::-1]
     # The true ranks are one more draw; less than nothing for sums like 0.1 + 0.2.
     place = int(np.ceil(prob * (len(depths) + 1) - 1e-9))
-    inside = depth >= (depths[place - 1] if place <= len(depths) else -np.inf)
+    limit = depths[place - 1] if place <= len(depths) else -np.inf
+    first, last = np.empty((2, len(levels)))
+    for own, depth in _depths(places[:half]):
+        inside = depth >= limit
+        first[own] = 1 + inside.argmax(axis=1)
+        last[own] = len(levels) - inside[:, ::-1].argmax(axis=1)
     marginal = rank_summary(ranks[:, levels], ci_prob=prob)
-    lower[levels] = np.minimum(1 + inside.argmax(axis=1), marginal.lower)
-    upper[levels] = np.maximum(len(levels) - inside[:, ::-1].argmax(axis=1), marginal.upper)
+    lower[levels] = np.minimum(first, marginal.lower)
+    upper[levels] = np.maximum(last, marginal.upper)
     return lower, upper
 
 
-def _depth(places: Index) -> Index:
-    """How deep every rank of every level lies among draws, shape (n_levels, n_levels).
+def _depths(places: Index) -> Iterator[tuple[slice, Index]]:
+    """How deep every rank lies among draws, for some levels at a time.
 
     Parameters
     ----------
     places : ndarray of int, shape (n_samples, n_levels)
         Ranks from zero.
 
-    Returns
-    -------
-    ndarray of int
+    Yields
+    ------
+    levels : slice
+    depth : ndarray of int, shape (n, n_levels)
         Draws at most this rank or at least this rank, whichever are fewer; beyond all draws,
         the negative distance from them.
     """
     n_draws, n_levels = places.shape
-    counts = np.stack([np.bincount(column, minlength=n_levels) for column in places.T])
-    below = counts.cumsum(axis=1)
     rank = np.arange(n_levels)
-    tail = np.minimum(below, n_draws - below + counts)
-    least, most = places.min(axis=0)[:, None], places.max(axis=0)[:, None]
-    beyond = np.maximum(least - rank, rank - most)
-    return np.asarray(np.where(beyond > 0, -beyond, tail))
+    size = max(1, _MOST_DEPTHS // n_levels)
+    for start in range(0, n_levels, size):
+        levels = slice(start, min(start + size, n_levels))
+        own = places[:, levels]
+        counts = np.stack([np.bincount(column, minlength=n_levels) for column in own.T])
+        below = counts.cumsum(axis=1)
+        tail = np.minimum(below, n_draws - below + counts)
+        least, most = own.min(axis=0)[:, None], own.max(axis=0)[:, None]
+        beyond = np.maximum(least - rank, rank - most)
+        yield levels, np.asarray(np.where(beyond > 0, -beyond, tail))
 
 
 def may_be_best(ranks: Floats, *, prob: float = 0.95) -> npt.NDArray[np.bool_]:
@@ -275,7 +317,7 @@ def may_be_best(ranks: Floats, *, prob: float = 0.95) -> npt.NDArray[np.bool_]:
     ndarray of bool, shape (n_levels,)
         False throughout without probabilities.
     """
-    best = np.nan_to_num(rank_probabilities(ranks)[:, 0])
+    best = np.nan_to_num(rank_probabilities(ranks, most=1)[:, 0])
     order = np.argsort(-best, kind="stable")
     before = np.concatenate([[0.0], np.cumsum(best[order])[:-1]])
     chosen = np.zeros(len(best), dtype=bool)
@@ -309,9 +351,14 @@ class Pairwise(NamedTuple):
 
 
 def pairwise_differences(
-    values: Floats, *, highest_first: bool, ci_prob: float, margin: float = float("nan")
+    values: Floats,
+    *,
+    highest_first: bool,
+    ci_prob: float,
+    margin: float = float("nan"),
+    levels: Index | None = None,
 ) -> Pairwise:
-    """Compare all pairs of levels on joint draws.
+    """Compare all pairs of levels, or of some of them, on joint draws.
 
     Parameters
     ----------
@@ -323,12 +370,15 @@ def pairwise_differences(
         Probability inside the equal-tailed intervals.
     margin : float
         Difference below which two levels count as equally good; NaN for none.
+    levels : ndarray of int, optional
+        Positions of the levels to compare, in increasing order; all by default.
 
     References
     ----------
     From tests to effect sizes (arXiv:2509.22612): difference, sd, effect size, P(A > B).
     """
-    first, second = np.triu_indices(values.shape[1], k=1)
+    chosen = np.arange(values.shape[1]) if levels is None else levels
+    first, second = (chosen[side] for side in np.triu_indices(len(chosen), k=1))
     summaries, chance, within = [], np.empty(len(first)), np.full(len(first), np.nan)
     # Pair by pair: all differences at once would be n_samples x n_levels**2 / 2.
     for row, (a, b) in enumerate(zip(first, second, strict=True)):

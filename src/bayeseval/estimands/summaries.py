@@ -31,6 +31,7 @@ from bayeseval.estimands.quantities import (
     tie_column,
 )
 from bayeseval.estimands.ranks import (
+    best_levels,
     higher_is_better,
     pairwise_differences,
     rank_probabilities,
@@ -113,6 +114,7 @@ def pairwise_table(
     quantities: Sequence[str] = names.INFERENCE,
     *,
     ci_prob: float = names.CI_PROB,
+    most: int | None = None,
 ) -> pd.DataFrame:
     """Differences between all pairs of models, a before b in the order of the levels.
 
@@ -124,6 +126,9 @@ def pairwise_table(
         Quantities on the dimension ``model``.
     ci_prob : float
         Probability inside the equal-tailed intervals.
+    most : int, optional
+        Models that are compared: the best ones in the quantity, where there are more. All by
+        default.
 
     Returns
     -------
@@ -143,11 +148,13 @@ def pairwise_table(
         check_quantity(tree, quantity, dim=names.MODEL)
         highest_first = higher_is_better(quantity)
         models = np.array(quantity_labels(tree, quantity), dtype=object)
+        values = quantity_draws(tree, quantity)
         pairs = pairwise_differences(
-            quantity_draws(tree, quantity),
+            values,
             highest_first=highest_first,
             ci_prob=ci_prob,
             margin=margin if quantity in names.INFERENCE else float("nan"),
+            levels=best_levels(values, highest_first=highest_first, most=most),
         )
         parts.append(pair_rows(quantity, models, pairs))
     return finish(pd.concat(parts), ci_prob)
@@ -170,7 +177,7 @@ def rank_table(tree: xr.DataTree, quantity: str, *, ci_prob: float = names.CI_PR
         {level: quantity_labels(tree, quantity)}
         | rank_columns("rank", ranks, ci_prob=ci_prob)
         | {
-            "p_best": rank_probabilities(ranks)[:, 0],
+            "p_best": rank_probabilities(ranks, most=1)[:, 0],
             "tie_group": tie_column(values, highest_first=highest_first),
         }
     )
@@ -182,6 +189,7 @@ def rank_probability_table(
     quantities: Sequence[str] = names.REPORTED,
     *,
     ci_prob: float = names.CI_PROB,
+    most: int | None = None,
 ) -> pd.DataFrame:
     """Probability of every rank of every level, zeros included.
 
@@ -193,13 +201,16 @@ def rank_probability_table(
         What to rank.
     ci_prob : float
         Only carried along in its column: this table has no interval.
+    most : int, optional
+        Levels of a quantity: the best ones, where there are more. All by default.
 
     Returns
     -------
     pandas.DataFrame
         ``quantity``, ``level``, ``rank``, ``probability``, ``ci_kind``, ``ci_prob``.
-        Levels come best mean rank first, ranks from 1 to the number of levels; the
-        probability is missing where a level has no rank.
+        Levels come best mean rank first, ranks from 1 to the number of levels (of the best levels
+        alone: to the lowest that one of them has); the probability is missing where a level has no
+        rank.
     """
     parts = []
     for quantity in quantities:
@@ -208,13 +219,18 @@ def rank_probability_table(
         labels = quantity_labels(tree, quantity)
         mean = rank_summary(ranks, ci_prob=ci_prob).mean
         order = np.lexsort((np.argsort(np.argsort(labels)), mean))
-        probability = rank_probabilities(ranks)[order]
+        n_ranks = len(labels)
+        if most is not None and len(labels) > most:
+            order = order[:most]
+            lowest = ranks[:, order]
+            n_ranks = n_ranks if np.isnan(lowest).all() else int(np.nanmax(lowest))
+        probability = rank_probabilities(ranks[:, order], most=n_ranks)
         parts.append(
             pd.DataFrame(
                 {
                     "quantity": quantity,
-                    "level": np.repeat(np.array(labels, dtype=object)[order], len(labels)),
-                    "rank": np.tile(np.arange(1, len(labels) + 1), len(labels)),
+                    "level": np.repeat(np.array(labels, dtype=object)[order], n_ranks),
+                    "rank": np.tile(np.arange(1, n_ranks + 1), len(order)),
                     "probability": probability.reshape(-1),
                 }
             )

@@ -22,7 +22,7 @@ from bayeseval.estimands.frames import (
     summary_columns,
 )
 from bayeseval.estimands.noise import read_noise
-from bayeseval.estimands.ranks import pairwise_differences
+from bayeseval.estimands.ranks import best_levels, pairwise_differences
 from bayeseval.estimands.read import group, read_arrays
 
 __all__ = [
@@ -143,7 +143,7 @@ def within_language_table(tree: xr.DataTree, *, ci_prob: float = names.CI_PROB) 
         test set), ``note`` (where these are upper bounds), ``ci_kind``, ``ci_prob``.
         Score units; cells without noise of their own are left out.
     """
-    arrays, noise = read_arrays(tree), read_noise(tree)
+    arrays, noise = read_arrays(tree), read_noise(tree, with_shared=False)
     if noise is None:
         return pd.DataFrame()
     rows = np.flatnonzero(np.any([~np.isnan(sd[0]) for sd in noise.sd.values()], axis=0))
@@ -229,7 +229,9 @@ def _missing_note(count: int, total: int, reason: str) -> str:
     )
 
 
-def language_pairwise_table(tree: xr.DataTree, *, ci_prob: float = names.CI_PROB) -> pd.DataFrame:
+def language_pairwise_table(
+    tree: xr.DataTree, *, ci_prob: float = names.CI_PROB, most: int | None = None
+) -> pd.DataFrame:
     """Differences between all pairs of models on every language.
 
     Parameters
@@ -238,6 +240,9 @@ def language_pairwise_table(tree: xr.DataTree, *, ci_prob: float = names.CI_PROB
         A fit with replicates or standard errors.
     ci_prob : float
         Probability inside the equal-tailed intervals.
+    most : int, optional
+        Models that are compared: those with the best scores in the language, where there are
+        more. All by default.
 
     Returns
     -------
@@ -254,7 +259,8 @@ def language_pairwise_table(tree: xr.DataTree, *, ci_prob: float = names.CI_PROB
     parts = []
     for language in scores.coords[names.LANGUAGE].values:
         own = draws_of(scores.sel({names.LANGUAGE: language}))
-        pairs = pairwise_differences(own, highest_first=True, ci_prob=ci_prob)
+        best = best_levels(own, highest_first=True, most=most)
+        pairs = pairwise_differences(own, highest_first=True, ci_prob=ci_prob, levels=best)
         parts.append(pair_rows(f"score:{language}", models, pairs))
     return finish(pd.concat(parts), ci_prob)
 

@@ -15,6 +15,7 @@ import xarray as xr
 from bayeseval import names
 from bayeseval._optional import versions
 from bayeseval._resources import resource_names
+from bayeseval._text import grouped
 from bayeseval.design import Design
 from bayeseval.engines import SamplerSettings
 from bayeseval.engines.base import unstored_notes
@@ -110,7 +111,12 @@ def provenance(
         "bounds": {task: [unit.lower, unit.upper] for task, unit in records.units.items()},
         "n_records": design.n_records,
         "language_names": dict(records.language_names),
-        "notes": [*design.notes, *report.notes, *unstored_notes(design, settings)],
+        "notes": [
+            *design.notes,
+            *report.notes,
+            *unstored_notes(design, settings),
+            *_shortened(len(records.coords[names.MODEL])),
+        ],
         "gate": gate.to_dict(),
         "versions": {"python": platform.python_version(), **versions(_PACKAGES)},
         "platform": f"{sys.platform} {platform.machine()}",
@@ -152,3 +158,14 @@ def sampling_path(run: Mapping[str, Any]) -> dict[str, str]:
     """
     report = run.get("sampling") or {}
     return {key: str(report[key]) for key in _PATH if key in report}
+
+
+def _shortened(n_models: int) -> list[str]:
+    """Note on files that would grow with the square of the number of models."""
+    if n_models <= names.MOST_PAIRED:
+        return []
+    ranked = f" and rank_probabilities.csv the {names.MOST_RANKED}" * (n_models > names.MOST_RANKED)
+    return [
+        f"pairwise_models.csv has the {names.MOST_PAIRED}{ranked} best of {grouped(n_models)} "
+        "models in each quantity; fit.pairwise() and fit.ranks() in Python have all"
+    ]

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 from bayeseval._special import refuse_special
 from bayeseval._text import grouped
 from bayeseval.errors import InputError
+from bayeseval.output._deferred import errors_at_the_end
 from bayeseval.output._folders import flush
 from bayeseval.output._hdf5 import refuse_unbounded
 from bayeseval.output._locks import try_lock
@@ -84,13 +85,9 @@ def write_tree(tree: xr.DataTree, path: Path) -> None:
         }
         for node in plain.subtree
     }
-    # By way of memory: HDF5 that a full disk stops in the middle takes the process with it.
-    # Newer xarray returns a view of a buffer, which complains on stderr if it is closed before the
-    # view is released. `Path.write_bytes` has a view of its own, which its traceback would keep.
-    content = plain.to_netcdf(None, engine="h5netcdf", encoding=encoding)
-    with memoryview(content) as view, path.open("wb") as file:
-        del content
-        file.write(view)
+    # To the disk and not by way of memory, which would hold all draws a second time.
+    with errors_at_the_end(path) as file:
+        plain.to_netcdf(file, engine="h5netcdf", encoding=encoding)
 
 
 def _shrinks(variable: xr.DataArray) -> bool:

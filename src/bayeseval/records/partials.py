@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import os
 import re
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -15,9 +17,9 @@ from bayeseval.errors import InputError
 
 __all__ = ["Partials", "file_digest"]
 
-# What nobody has used for so long is removed.
-_MAX_AGE: Final = 30 * 24 * 3600.0
-_MAX_RUN: Final = 24 * 3600.0
+# What nobody has used for so long is removed, in seconds; and what a process that was killed left
+# behind, which may be as large as a whole file's result.
+_MAX_AGE: Final = {".parquet": 30 * 24 * 3600.0, ".txt": 30 * 24 * 3600.0, ".tmp": 24 * 3600.0}
 _CHUNK: Final = 1 << 22
 _DIGITS: Final = 32
 
@@ -52,9 +54,10 @@ class Partials:
             ) from problem
         now = time.time()
         for path in folder.iterdir():
-            age = now - path.stat().st_mtime
-            if path.suffix in (".parquet", ".txt") and age > _MAX_AGE:
-                path.unlink(missing_ok=True)
+            # Another process may remove it first.
+            with suppress(FileNotFoundError):
+                if now - path.stat().st_mtime > _MAX_AGE.get(path.suffix, math.inf):
+                    path.unlink()
         return cls(folder)
 
     def get(self, file: Path, what: str, make: Callable[[Path], None]) -> Path:

@@ -79,9 +79,17 @@ def grouping(
 
 
 def keyed_rows(
-    one: TableRows, keys: Sequence[str], unit: str | None, missing: Sequence[float] = ()
+    one: TableRows,
+    keys: Sequence[str],
+    unit: str | None,
+    missing: Sequence[float] = (),
+    *,
+    coded: bool = True,
 ) -> str:
-    """The query of the rows of one file with their keys, score and number of the unit."""
+    """The query of the rows of one file with their keys, score and number of the unit.
+
+    Without `coded` it needs no dictionary of units, and rows are in the order of the file.
+    """
     scan, ours = one.scan, one.ours
     columns, wrong = [], ["false"]
     for key in keys:
@@ -112,7 +120,7 @@ def keyed_rows(
         f"({' OR '.join(dict.fromkeys(wrong))}) AS bad_key, "
         f"{scan.label(ours[unit]) if has_unit and unit else 'NULL'} AS raw FROM {scan.relation}"
     )
-    if not has_unit:
+    if not (has_unit and coded):
         return inner
     return f"SELECT r.*, d.code FROM ({inner}) r LEFT JOIN dictionary d ON r.raw = d.raw"
 
@@ -197,10 +205,7 @@ class Locator:
             alternatives.append(f"({' AND '.join(same)})")
         if not alternatives:
             return None
-        rows = keyed_rows(one, self.keys, None, self.missing)
-        if self.unit is not None and self.unit in one.ours:
-            empty = one.scan.label(one.ours[self.unit])
-            rows = rows.replace("(true) AS no_unit", f"({empty} IS NULL) AS no_unit")
+        rows = keyed_rows(one, self.keys, self.unit, self.missing, coded=False)
         table = self.engine.run(
             f"SELECT n FROM (SELECT row_number() OVER () AS n, * FROM ({rows})) "
             f"WHERE {' OR '.join(alternatives)} LIMIT 1",

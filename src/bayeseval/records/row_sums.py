@@ -267,24 +267,32 @@ def _n_units(cells: _Cells) -> Floats:
 
 def _margin(cells: _Cells, progress: Progress | None) -> None:
     """Table `margin`: mean over seeds of each unit of a cell, as deviation from the cell's mean."""
+    groups = cells.groups
+    listed = _by_file(
+        cells,
+        "SELECT cell, code, fsum(x - centre) AS d, count(*) AS n FROM ({rows}) GROUP BY cell, code",
+        progress,
+        f"averaging {groups.unit}s over seeds",
+    )
+    groups.engine.execute(
+        "CREATE OR REPLACE TEMP TABLE margin AS SELECT cell, code, sum(d) / sum(n) AS d "
+        f"FROM {listed} GROUP BY cell, code",
+        source=groups.source,
+    )
+
+
+def _by_file(cells: _Cells, query: str, progress: Progress | None, stage: str) -> str:
+    """A query of the rows with a unit, file by file; what reads all the partial results."""
     groups, paths = cells.groups, list[Path]()
     fingerprint = cells.fingerprint()
     places = _unit_files(groups)
     for done, place in enumerate(places):
         one = groups.files[place]
         if progress is not None:
-            progress(f"averaging {groups.unit}s over seeds", done, len(places), one.file.name)
-        sql = (
-            "SELECT cell, code, fsum(x - centre) AS d, count(*) AS n "
-            f"FROM ({_unit_rows(groups, place)}) GROUP BY cell, code"
-        )
+            progress(stage, done, len(places), one.file.name)
+        sql = query.format(rows=_unit_rows(groups, place))
         paths.append(partial_of(groups.engine, groups.partials, one, sql, depends_on=fingerprint))
-    listed = ", ".join(literal(str(path)) for path in paths)
-    groups.engine.execute(
-        "CREATE OR REPLACE TEMP TABLE margin AS SELECT cell, code, sum(d) / sum(n) AS d "
-        f"FROM read_parquet([{listed}]) GROUP BY cell, code",
-        source=groups.source,
-    )
+    return f"read_parquet([{', '.join(literal(str(path)) for path in paths)}])"
 
 
 def _margin_squares(cells: _Cells) -> Floats:
@@ -377,23 +385,17 @@ def _summed(sums: str) -> str:
 
 def _sums_of_files(cells: _Cells, progress: Progress | None) -> pd.DataFrame:
     """As :func:`_of_margin`, from the rows of every file."""
-    groups, paths = cells.groups, list[Path]()
-    fingerprint = cells.fingerprint()
-    places = _unit_files(groups)
-    for done, place in enumerate(places):
-        one = groups.files[place]
-        if progress is not None:
-            progress("summing over cells of each item", done, len(places), one.file.name)
-        sql = (
-            "SELECT task, language, model, code, fsum(x - centre) AS d, count(*) AS k, "
-            f"fsum(weight) AS w FROM ({_unit_rows(groups, place)}) GROUP BY {_SETS}"
-        )
-        paths.append(partial_of(groups.engine, groups.partials, one, sql, depends_on=fingerprint))
-    listed = ", ".join(literal(str(path)) for path in paths)
+    listed = _by_file(
+        cells,
+        "SELECT task, language, model, code, fsum(x - centre) AS d, count(*) AS k, "
+        f"fsum(weight) AS w FROM ({{rows}}) GROUP BY {_SETS}",
+        progress,
+        "summing over cells of each item",
+    )
     return cells.run(
         _summed(
             "SELECT task, language, model, code, sum(d) AS d, sum(k) AS k, sum(w) AS w "
-            f"FROM read_parquet([{listed}]) GROUP BY task, language, model, code"
+            f"FROM {listed} GROUP BY task, language, model, code"
         )
     )
 

@@ -35,6 +35,8 @@ _NOT_ESTIMATED: Final = (
 )
 # Languages at each end that the summary of a model names.
 _ENDS: Final = 3
+# Rows by model and language in a page, which has 100 bytes or so of each.
+_MOST_CELLS: Final = 200_000
 
 
 def languages_section(facts: Facts) -> Section:
@@ -226,6 +228,7 @@ def _by_model(facts: Facts) -> list[Chooser | Grid | Text]:
     known = table[table[f"{quantity}_mean"].notna()].reset_index(drop=True)
     if not len(known):
         return []
+    known, cut = _best_models(known)
     shown = name_and_code(known[names.LANGUAGE], facts.language_names)
     models = list(dict.fromkeys(known[names.MODEL].astype(str)))
     languages = list(dict.fromkeys(shown))
@@ -255,7 +258,8 @@ def _by_model(facts: Facts) -> list[Chooser | Grid | Text]:
         "Model",
         models,
         f"{title[quantity]} of the selected model, language by language, highest first."
-        + (" A PRR of 1 is an average model." if quantity == "prr_language" else ""),
+        + (" A PRR of 1 is an average model." if quantity == "prr_language" else "")
+        + cut,
         interval_spec(
             _of_first_model(known, shown, quantity, {"prr_language": prr, "gap": gap}[quantity]),
             n=n_languages,
@@ -273,7 +277,7 @@ def _by_model(facts: Facts) -> list[Chooser | Grid | Text]:
     ]
     grid = Grid(
         "model-language-table",
-        f"{grouped(len(models))} models in {grouped(len(languages))} languages.",
+        f"{grouped(len(models))} models in {grouped(len(languages))} languages.{cut}",
         tuple(c for c in columns if set(c.cells) - {"-", ""}),
         csv="tables/model_language.csv",
         closed="All models, language by language",
@@ -282,6 +286,16 @@ def _by_model(facts: Facts) -> list[Chooser | Grid | Text]:
     estimated = known["estimated"].astype(str).str.lower() == "true"
     notes = [] if estimated.any() else [Text([_NOT_ESTIMATED])]
     return [*notes, chooser, grid]
+
+
+def _best_models(table: pd.DataFrame) -> tuple[pd.DataFrame, str]:
+    """Rows by model and language that a page has room for, and what to say of the others."""
+    if len(table) <= _MOST_CELLS:
+        return table, ""
+    models = list(dict.fromkeys(table[names.MODEL]))
+    kept = models[: max(1, _MOST_CELLS * len(models) // len(table))]
+    shown = table[table[names.MODEL].isin(kept)].reset_index(drop=True)
+    return shown, f" The best {grouped(len(kept))} of {grouped(len(models))} models."
 
 
 def _of_first_model(

@@ -105,7 +105,7 @@ def _observed(file: Any) -> Observed:
     pairs = (
         len(constant["common_pair_language"])
         if "common_pair_language" in constant
-        else len(set(zip(language.tolist(), task.tolist(), strict=True)))
+        else len(np.unique(language * (int(task.max()) + 1) + task))
     )
     margin = constant.attrs.get("margin")
     if margin is None:

@@ -222,6 +222,10 @@ def ranks_figure(
         Width and height in inches.
     """
     shown, cut = _shown(ranking)
+    if len(ranking) > names.MOST_RANKED:
+        # The probabilities are those of the best models by score, and of the most even ones.
+        shown = ranking.head(_MOST).reset_index(drop=True)
+        cut = f" The best {_MOST} of {len(ranking)} models."
     if ax is not None:
         matrix = _matrix(probabilities, names.STANDARDISED_SCORE)
         _draw_ranks(ax, shown, matrix, _BY_SCORE, rank_colours([matrix]))

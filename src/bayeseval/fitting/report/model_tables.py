@@ -108,7 +108,7 @@ def models_text(
     """
     arrays = estimands.read_arrays(tree)
     ranking = estimands.ranking_table(tree, ci_prob=ci_prob)
-    pairs = estimands.pairwise_table(tree, ci_prob=ci_prob)
+    pairs = estimands.pairwise_table(tree, ci_prob=ci_prob, most=names.MOST_PAIRED)
     pairs.attrs["margin"] = arrays.margin
     ranking, pairs = in_units(ranking, exponent), in_units(pairs, exponent)
     notes = {

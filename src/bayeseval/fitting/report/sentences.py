@@ -11,6 +11,7 @@ import pandas as pd
 from bayeseval import names
 from bayeseval._text import counted, grouped
 from bayeseval.estimands import sources_text
+from bayeseval.fitting.report.pairs import paired_models, pairs_of_models, pairs_text
 from bayeseval.output.numbers import number_text, percent_text, probability_text, unit_text
 
 __all__ = [
@@ -112,7 +113,7 @@ def ranking_details(ranking: pd.DataFrame, pairs: pd.DataFrame, *, unit: str = "
         sentences = [_candidates(ranking, pairs)]
     margin = float(pairs.attrs.get("margin", float("nan")))
     own = pairs[pairs["quantity"] == names.STANDARDISED_SCORE]
-    return [text for text in [*sentences, *_differences(own, margin, unit)] if text]
+    return [text for text in [*sentences, *_differences(own, len(ranking), margin, unit)] if text]
 
 
 def known_order_sentence(ranking: pd.DataFrame, pairs: pd.DataFrame) -> str:
@@ -134,7 +135,8 @@ def known_order_sentence(ranking: pd.DataFrame, pairs: pd.DataFrame) -> str:
     sure = np.maximum(p, 1.0 - p)
     sure = sure[sure >= CALLED]
     return (
-        f"{grouped(len(sure))} of {_pairs(len(p))} of models {'is' if len(sure) == 1 else 'are'} "
+        f"{grouped(len(sure))} of {pairs_of_models(len(p), len(ranking))} "
+        f"{'is' if len(sure) == 1 else 'are'} "
         f"in a known order (probability at least {CALLED:g}); of these, {_expected_wrong(sure)} "
         "are expected to be wrong by chance."
     )
@@ -192,8 +194,10 @@ def _two_models(pair: pd.Series) -> str:
 def _leader(ranking: pd.DataFrame, pairs: pd.DataFrame, most: int, *, known: bool) -> str:
     n = len(ranking)
     if not known:
+        best = min(n, paired_models(len(pairs)))
+        models = f"best {best} of {n} models" if best < n else f"{n} models"
         return (
-            f"None of the {n} models can be told apart from another: for no pair is the order "
+            f"None of the {models} can be told apart from another: for no pair is the order "
             f"known with a probability of {CALLED:g}"
         )
     first = str(ranking[names.MODEL].iloc[0])
@@ -271,17 +275,13 @@ def _tiers(ranking: pd.DataFrame) -> str:
     )
 
 
-def _pairs(number: int) -> str:
-    return f"{grouped(number)} {'pair' if number == 1 else 'pairs'}"
-
-
 def _expected_wrong(sure: np.ndarray) -> str:
     """Expected number of wrong calls, given the probability of each."""
     wrong = float((1.0 - sure).sum())
     return "fewer than 0.1" if wrong < 0.05 else f"about {number_text(wrong, 1)}"
 
 
-def _differences(pairs: pd.DataFrame, margin: float, unit: str) -> list[str]:
+def _differences(pairs: pd.DataFrame, n_models: int, margin: float, unit: str) -> list[str]:
     """How many differences matter, where there is a margin."""
     if "p_within_margin" not in pairs or pairs["p_within_margin"].isna().any():
         return []
@@ -301,21 +301,20 @@ def _differences(pairs: pd.DataFrame, margin: float, unit: str) -> list[str]:
             f"The difference is larger than {limit}, in one direction or the other, with "
             f"probability {probability_text(1.0 - float(within[0]))}."
         ]
-    verb = "differs" if large == 1 else "differ"
-    sentence = f"{grouped(large)} of {_pairs(n)} of models {verb} in a known direction by more"
-    sentence += f" than {limit}"
+    verb, every = "differs" if large == 1 else "differ", pairs_of_models(n, n_models)
+    sentence = f"{grouped(large)} of {every} {verb} in a known direction by more than {limit}"
     if small:
-        sentence += f", and {_pairs(small)} {'differs' if small == 1 else 'differ'} by less"
+        sentence += f", and {pairs_text(small)} {'differs' if small == 1 else 'differ'} by less"
     rest = n - large - small
     known = f"each with a probability of at least {CALLED:g}"
     if not large + small:
         return [
-            f"For none of the {_pairs(n)} of models is it known, with a probability of at least "
+            f"For none of the {every} is it known, with a probability of at least "
             f"{CALLED:g}, whether they differ by more or by less than {limit}."
         ]
     if not rest:
         return [f"{sentence} ({known})."]
-    return [f"{sentence} ({known}); for {_pairs(rest)} this is not known."]
+    return [f"{sentence} ({known}); for {pairs_text(rest)} this is not known."]
 
 
 def _singular(unit: str, number: float) -> str:
@@ -378,14 +377,16 @@ def evenness_sentences(
         return []
     known = np.maximum(p, 1.0 - p) >= CALLED
     if not known.any():
-        return ["No two models can be told apart in how even they are over languages."]
+        n = paired_models(len(p))
+        best = f" of the {n} most even ones" if n < len(ranking) else ""
+        return [f"No two models{best} can be told apart in how even they are over languages."]
     order = ranking["gap_sd_languages_mean"].to_numpy(dtype=float)
     last = int(np.argmax(order))
-    n = int(known.sum())
+    n, every = int(known.sum()), pairs_of_models(len(p), len(ranking))
     size = f" ({called[last]})" if called else ""
     wrong = _expected_wrong(np.maximum(p, 1.0 - p)[known])
     return [
-        f"{grouped(n)} of {_pairs(len(p))} of models {'differs' if n == 1 else 'differ'} in "
+        f"{grouped(n)} of {every} {'differs' if n == 1 else 'differ'} in "
         f"evenness (probability at least {CALLED:g}); of these, {wrong} are expected to be wrong "
         f"by chance. The sd is largest for {ranking[names.MODEL].iloc[last]}{size}."
     ]

@@ -45,7 +45,9 @@ def result_tables(
     Returns
     -------
     dict of str to pandas.DataFrame
-        Path inside the result folder (``"tables/language_potential.csv"``) to table.
+        Path inside the result folder (``"tables/language_potential.csv"``) to table. Pairs are
+        those of at most ``names.MOST_PAIRED`` models, and ranks those of ``names.MOST_RANKED``
+        levels, the best ones.
         Columns of the contract first, in its order. A fit with replicates or standard
         errors adds ``within_language.csv``, ``aggregates.csv``, rows by model in
         ``variance_components.csv`` and the aggregates in ``pairwise_models.csv`` and
@@ -69,8 +71,12 @@ def result_tables(
         "model_disparity": estimands.disparity_table(tree, ci_prob=ci_prob),
         "model_disparity_latent": _latent(tree, ci_prob),
         "variance_components": _components(tree, ci_prob),
-        "pairwise_models": estimands.pairwise_table(tree, _PAIRWISE, ci_prob=ci_prob),
-        "rank_probabilities": estimands.rank_probability_table(tree, ci_prob=ci_prob),
+        "pairwise_models": estimands.pairwise_table(
+            tree, _PAIRWISE, ci_prob=ci_prob, most=names.MOST_PAIRED
+        ),
+        "rank_probabilities": estimands.rank_probability_table(
+            tree, ci_prob=ci_prob, most=names.MOST_RANKED
+        ),
     }
     if estimands.has_replicates(tree):
         aggregates = [name for name, *_ in estimands.aggregate_variants()]
@@ -78,13 +84,17 @@ def result_tables(
             "pairwise_models": pd.concat(
                 [
                     tables["pairwise_models"],
-                    estimands.pairwise_table(tree, aggregates, ci_prob=ci_prob),
-                    estimands.language_pairwise_table(tree, ci_prob=ci_prob),
+                    estimands.pairwise_table(
+                        tree, aggregates, ci_prob=ci_prob, most=names.MOST_PAIRED
+                    ),
+                    estimands.language_pairwise_table(
+                        tree, ci_prob=ci_prob, most=names.MOST_PAIRED
+                    ),
                 ],
                 ignore_index=True,
             ),
             "rank_probabilities": estimands.rank_probability_table(
-                tree, [*names.REPORTED, *aggregates], ci_prob=ci_prob
+                tree, [*names.REPORTED, *aggregates], ci_prob=ci_prob, most=names.MOST_RANKED
             ),
             "within_language": estimands.within_language_table(tree, ci_prob=ci_prob),
             "aggregates": estimands.aggregates_table(tree, ci_prob=ci_prob),

@@ -413,7 +413,9 @@ def _notes(run: Mapping[str, Any]) -> list[str]:
 
 def _disagreements(tree: xr.DataTree, ci_prob: float) -> list[str]:
     """Pairs of models whose better one depends on the aggregate, widest apart first."""
-    table = estimands.pairwise_table(tree, list(_AGGREGATES), ci_prob=ci_prob)
+    table = estimands.pairwise_table(
+        tree, list(_AGGREGATES), ci_prob=ci_prob, most=names.MOST_PAIRED
+    )
     # Pairs by aggregates; one that is not reported for a model has no say.
     p = table.pivot_table(
         index=["model_a", "model_b"], columns="quantity", values="p_a_better", sort=False
