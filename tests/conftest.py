@@ -178,6 +178,17 @@ class OneWorkerPerFile:
                 terminalreporter.line(file)
 
 
+@pytest.fixture(autouse=True, scope="session")
+def one_process() -> Iterator[None]:
+    """Commands draw figures in this process, with or without the threads of pytest-xdist.
+
+    What a test replaces would be replaced in a copy, and what it notes noted there.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("bayeseval._processes._can_be_copied", lambda: False)
+        yield
+
+
 @pytest.fixture(autouse=True)
 def no_stray_state() -> Iterator[None]:
     """A test leaves no figure open, and the global random generator as it found it.

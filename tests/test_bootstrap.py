@@ -88,6 +88,26 @@ def test_changed_pins_install_again(
     assert installs == [{"test"}, {"test"}]
 
 
+def test_bytecode_is_kept_where_python_may_not_write_it(
+    bootstrap: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
+    monkeypatch.setenv("PYTHONPYCACHEPREFIX", str(tmp_path / "bytecode"))
+    monkeypatch.setattr(bootstrap, "python_of", lambda venv: Path(sys.executable))
+    words = ("-c", "import quopri")
+
+    def kept() -> list[Path]:
+        return list((tmp_path / "bytecode").rglob("quopri*.pyc"))
+
+    # Negative control: Python alone obeys.
+    subprocess.run([sys.executable, *words], check=True)
+    assert kept() == []
+    bootstrap.compile_modules(tmp_path, words)
+    assert len(kept()) == 1
+    with pytest.raises(bootstrap.BootstrapError, match="a first fit failed"):
+        bootstrap.compile_modules(tmp_path, ("-c", "raise SystemExit(3)"))
+
+
 def test_another_pythons_environment_is_made_anew(
     bootstrap: ModuleType,
     installs: list[set[str]],

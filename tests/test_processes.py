@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
 
 import pytest
 
+import bayeseval
 from bayeseval._processes import run_all, sensible_jobs
 from bayeseval.engines import ENGINES, cores_of
 from bayeseval.errors import InputError
+
+ROOT = Path(__file__).resolve().parents[1]
+DRIVER = ROOT / "tests" / "second_process_driver.py"
 
 
 def test_the_results_do_not_depend_on_the_number_of_processes() -> None:
@@ -72,3 +81,65 @@ def test_as_many_jobs_as_there_are_cores_for(monkeypatch: pytest.MonkeyPatch) ->
     assert found == {"numpyro": 2, "pymc": 2, "marginal": 10, "ml": 10}
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0}, raising=False)
     assert sensible_jobs(None, cores_each=4) == 1
+
+
+@pytest.fixture(scope="module")
+def second(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """What a program of its own says of a second process."""
+    folder = tmp_path_factory.mktemp("second")
+    rows = [
+        f"{language},{task},{model},{50 + 7 * i + 3 * j + 2 * k + (i * j + k) % 4}"
+        for i, language in enumerate(("de", "en", "sw", "yo"))
+        for j, task in enumerate(("nli", "qa"))
+        for k, model in enumerate("ABC")
+    ]
+    (folder / "table.csv").write_text("\n".join(["language,task,model,score", *rows]))
+    source = Path(bayeseval.__file__).parents[1]
+    done = subprocess.run(
+        [sys.executable, str(DRIVER), str(folder)],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join((str(source), str(ROOT)))},
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    # Neither what the second process warned of nor a death of it is for the user.
+    assert "Traceback" not in done.stderr
+    found: dict[str, Any] = json.loads((folder / "found.json").read_text())
+    return found
+
+
+needs_cores = pytest.mark.skipif(
+    sys.platform != "linux" or sensible_jobs(None, cores_each=1) < 2,
+    reason="needs an accelerator: a second core on Linux",
+)
+
+
+@needs_cores
+def test_a_second_process_is_prepared_once_and_answers_in_any_order(second: dict[str, Any]) -> None:
+    assert second["another process"]
+    assert second["first"] == [1, 10]
+    assert second["last"] == [1, 7]
+    assert second["length"] == second["large"] == 5_000_000
+    # Ctrl-C is for the process that shows results.
+    assert second["interrupt is ignored"]
+    assert second["prepared here"] == 0
+
+
+@needs_cores
+def test_what_fails_or_warns_there_is_left_to_be_done_here(second: dict[str, Any]) -> None:
+    assert second["warned"] is second["failed"] is second["after death"] is None
+
+
+def test_there_is_no_second_process_where_none_is_safe(second: dict[str, Any]) -> None:
+    assert second["outside"] is second["beside a thread"] is None
+
+
+@needs_cores
+def test_figures_that_another_process_draws_are_the_same_files(second: dict[str, Any]) -> None:
+    (code, here), (again, elsewhere) = second["here"], second["elsewhere"]
+    assert second["drawn here"] == ["here"]
+    assert code == again
+    assert {Path(name).suffix for name in here} == {".csv", ".nc", ".png", ".svg"}
+    assert "figures/checks.svg" in here
+    assert here == elsewhere

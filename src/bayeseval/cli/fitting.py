@@ -114,9 +114,11 @@ def fit(
     quiet: Quiet = False,
 ) -> None:
     """Fit one model to one benchmark and write a result folder."""
+    from bayeseval._processes import second_process
     from bayeseval._progress import progress_bar
     from bayeseval.engines import SamplerSettings
     from bayeseval.fitting.prepared import Origin, prepare
+    from bayeseval.output._style import load_drawing
     from bayeseval.output.store import check_target
     from bayeseval.spec import AUTO, load_spec
 
@@ -146,7 +148,10 @@ def fit(
     )
     folder = out or prepared.default_folder
     check_target(folder, prepared.identity, force=force)
-    with progress_bar(str(prepared), quiet=quiet) as progress:
+    with (
+        contextlib.nullcontext() if no_figures else second_process(load_drawing),
+        progress_bar(str(prepared), quiet=quiet) as progress,
+    ):
         fitted = prepared.run(progress)
         saved = _save(
             fitted,

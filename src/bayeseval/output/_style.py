@@ -11,6 +11,7 @@ import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from functools import lru_cache, partial, wraps
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, ParamSpec, TypeVar, cast
 
@@ -34,10 +35,13 @@ __all__ = [
     "MAIN",
     "PURPLE",
     "WARNING",
+    "FigureWriter",
+    "figure_contents",
     "figure_files",
     "figure_formats",
     "figure_names",
     "figure_text",
+    "load_drawing",
     "mark_gate",
     "new_figure",
     "save_figure",
@@ -92,6 +96,9 @@ _CAPTION = (7.5, 0.155, 16.5)
 _STAMP_HEIGHT = 0.26
 _LEAST_ROOM = 0.6
 _STAMP = "Convergence gate failed: do not rely on these numbers"
+
+#: Writes a figure to a file or into a stream.
+FigureWriter = Callable[[Path | BinaryIO], None]
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
@@ -272,12 +279,22 @@ def figure_formats(figures: Figures) -> tuple[str, ...]:
     return formats
 
 
-def figure_files(name: str, figure: Figure, figures: Figures) -> dict[str, Callable[[Path], None]]:
+def figure_files(name: str, figure: Figure, figures: Figures) -> dict[str, FigureWriter]:
     """Path inside a result folder to the function that writes the figure there, by format."""
     return {
-        f"figures/{name}.{format}": partial(save_figure, figure)
+        f"figures/{name}.{format}": partial(save_figure, figure, format=format)
         for format in figure_formats(figures)
     }
+
+
+def figure_contents(writers: Mapping[str, FigureWriter]) -> dict[str, bytes]:
+    """What functions of :func:`figure_files` write, by path."""
+    contents = {}
+    for name, writer in writers.items():
+        stream = BytesIO()
+        writer(stream)
+        contents[name] = stream.getvalue()
+    return contents
 
 
 def figure_names(*names: str) -> tuple[str, ...]:
@@ -288,8 +305,6 @@ def figure_names(*names: str) -> tuple[str, ...]:
 @lru_cache(maxsize=1)
 def _figure_class() -> type[Any]:
     """A figure that notebooks show without pyplot, which would register its own way."""
-    from io import BytesIO
-
     from matplotlib.figure import Figure
 
     class NotebookFigure(Figure):
@@ -318,12 +333,21 @@ def mark_gate(axes: Axes, gate_status: str) -> None:
         axes.set_title(_STAMP, color=WARNING, weight="bold", size=9.0)
 
 
-def save_figure(figure: Figure, path: Path | BinaryIO) -> None:
+def load_drawing() -> None:
+    """Import what figures need, and load their fonts, so that the first one need not."""
+    with _style():
+        figure = _figure_class()()
+        figure.subplots().set_title("A")
+        save_figure(figure, BytesIO())
+
+
+def save_figure(figure: Figure, path: Path | BinaryIO, *, format: str = "") -> None:
     """Write a figure in the format that the file name ends with, without the time of day.
 
-    Into a stream it is written as PNG.
+    Into a stream it is written as `format`, or as PNG.
     """
-    format = path.suffix.removeprefix(".") if isinstance(path, Path) else ""
+    if isinstance(path, Path):
+        format = path.suffix.removeprefix(".")
     format = format or FIGURE_FORMATS[0]
     title, caption = getattr(figure, "description", ("", ""))
     metadata: Mapping[str, Mapping[str, str | None]] = {

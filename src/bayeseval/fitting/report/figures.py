@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 
 import numpy as np
 import pandas as pd
@@ -33,6 +33,7 @@ from bayeseval.output._style import (
     FIGURE_FORMATS,
     GREY,
     MAIN,
+    FigureWriter,
     figure_text,
     mark_gate,
     new_figure,
@@ -41,7 +42,6 @@ from bayeseval.output._style import (
     whole_figure,
 )
 from bayeseval.output.numbers import axis_label
-from bayeseval.output.store import Writer
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -73,8 +73,8 @@ def figure_writers(
     unit: str = "",
     description: bool = False,
     formats: Sequence[str] = FIGURE_FORMATS[:1],
-) -> dict[str, Writer]:
-    """Functions that draw the figures of :func:`result_figures` into files.
+) -> dict[str, FigureWriter]:
+    """Functions that draw the figures of :func:`result_figures` into files or streams.
 
     Parameters
     ----------
@@ -97,11 +97,11 @@ def figure_writers(
         description=description,
     )
 
-    def write(make: Callable[[], Figure], path: Path) -> None:
-        save_figure(make(), path)
+    def write(make: Callable[[], Figure], format: str, path: Path | BinaryIO) -> None:
+        save_figure(make(), path, format=format)
 
     return {
-        f"figures/{key}.{format}": partial(write, make)
+        f"figures/{key}.{format}": partial(write, make, format)
         for key, make in figures.items()
         for format in formats
     }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import pandas as pd
 import xarray as xr
 
 from bayeseval import names
+from bayeseval._processes import begin
 from bayeseval._typing import Figures, Progress
 from bayeseval.checks.figure import checks_figure
 from bayeseval.errors import InputError
@@ -20,7 +22,12 @@ from bayeseval.fitting.report import run_data, run_title
 from bayeseval.fitting.report.figures import figure_writers
 from bayeseval.fitting.report.model_tables import describes, shown_exponent
 from bayeseval.fitting.report.tables import result_tables
-from bayeseval.output._style import figure_files, figure_formats
+from bayeseval.output._style import (
+    FigureWriter,
+    figure_contents,
+    figure_files,
+    figure_formats,
+)
 from bayeseval.output.language_names import add_language_names
 from bayeseval.output.numbers import in_units, score_unit
 from bayeseval.output.store import (
@@ -113,6 +120,11 @@ def write_results(
     tables = result_tables(tree, gate_status=status, ci_prob=ci_prob, language_names=language_names)
     writers: dict[str, Writer] = {POSTERIOR_FILE: partial(write_tree, tree), **_csv(tables)}
     stored_run = {**run, "ci_kind": names.CI_KIND, "ci_prob": ci_prob}
+    label = {"subtitle": run_title(run), "data": run_data(run), "gate_status": status, "unit": unit}
+    drawing = _Drawing(exponent, formats, label, describes(run))
+    # In a second process, if there is one, while this one writes and checks.
+    drawn = begin(partial(drawing.figures, tables)) if formats else None
+    drawn_checks = None
     target = write_folder(folder, writers, run=stored_run, force=force)
     checked: Mapping[str, pd.DataFrame] = {}
     options = ["checks=fit.checks"] if checks is not None else []
@@ -131,37 +143,65 @@ def write_results(
             checked = {
                 name: add_language_names(table, language_names) for name, table in checks().items()
             }
+            if formats and checked:
+                drawn_checks = begin(partial(drawing.checks, checked))
             add_files(folder, _csv({f"tables/{name}.csv": t for name, t in checked.items()}))
     if checks is not None:
         # A report raises when Ctrl-C was pressed before it: the checks are there by now.
         with results_saved(folder, ["figures"] if formats else [], again):
             tell("checking the model", 1, 1, "")
-    if formats:
-        subtitle, data = run_title(run), run_data(run)
+    if drawn is not None:
         with results_saved(folder, ["figures"], again):
             tell("drawing figures", 0, 1, "")
-            drawn = figure_writers(
-                {path: in_units(table, exponent) for path, table in tables.items()},
-                subtitle=subtitle,
-                data=data,
-                gate_status=status,
-                unit=unit,
-                description=describes(run),
-                formats=formats,
-            )
-            if checked:
-                figure = checks_figure(
-                    {name: in_units(table, exponent) for name, table in checked.items()},
-                    subtitle=subtitle,
-                    data=data,
-                    gate_status=status,
-                    unit=unit,
-                )
-                drawn |= figure_files("checks", figure, formats)
-            add_files(folder, drawn)
+            pictures = _as_writers(drawn()) or drawing.figure_writers(tables)
+            if drawn_checks is not None:
+                pictures |= _as_writers(drawn_checks()) or drawing.check_writers(checked)
+            add_files(folder, pictures)
         with results_saved(folder, [], again):
             tell("drawing figures", 1, 1, "")
     return target
+
+
+@dataclass(frozen=True)
+class _Drawing:
+    """How the figures of a fit are drawn; goes to a second process with the tables."""
+
+    exponent: int
+    formats: tuple[str, ...]
+    label: Mapping[str, Any]
+    description: bool
+
+    def figures(self, tables: Mapping[str, pd.DataFrame]) -> dict[str, bytes]:
+        """Contents of the files of :meth:`figure_writers`."""
+        return figure_contents(self.figure_writers(tables))
+
+    def checks(self, tables: Mapping[str, pd.DataFrame]) -> dict[str, bytes]:
+        """Contents of the files of :meth:`check_writers`."""
+        return figure_contents(self.check_writers(tables))
+
+    def figure_writers(self, tables: Mapping[str, pd.DataFrame]) -> dict[str, FigureWriter]:
+        """Functions that draw the figures of the tables."""
+        return figure_writers(
+            self._in_units(tables),
+            **self.label,
+            description=self.description,
+            formats=self.formats,
+        )
+
+    def check_writers(self, tables: Mapping[str, pd.DataFrame]) -> dict[str, FigureWriter]:
+        """Functions that write the figure of the checks."""
+        figure = checks_figure(self._in_units(tables), **self.label)
+        return figure_files("checks", figure, self.formats)
+
+    def _in_units(self, tables: Mapping[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
+        return {name: in_units(table, self.exponent) for name, table in tables.items()}
+
+
+def _as_writers(contents: Mapping[str, bytes] | None) -> dict[str, Writer]:
+    def write(content: bytes, path: Path) -> None:
+        path.write_bytes(content)
+
+    return {path: partial(write, content) for path, content in (contents or {}).items()}
 
 
 def _csv(tables: Mapping[str, pd.DataFrame]) -> dict[str, Writer]:
