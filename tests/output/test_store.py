@@ -420,6 +420,13 @@ def test_files_are_copied_where_they_cannot_be_linked(
     assert contents(target)["notes.txt"] == "mine"
 
 
+def test_a_link_to_itself_is_refused_early(tmp_path: Path) -> None:
+    link = tmp_path / "run"
+    link.symlink_to(link)
+    with pytest.raises(InputError, match=f"^{link} is a link that leads to itself; choose another"):
+        check_target(link, RUN)
+
+
 @pytest.mark.usefixtures("each_swap")
 def test_a_linked_folder_is_written_where_it_is(tmp_path: Path) -> None:
     real = tmp_path / "disk" / "run"

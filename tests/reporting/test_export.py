@@ -18,6 +18,7 @@ import pytest
 import bayeseval as be
 from bayeseval.cli import main
 from bayeseval.errors import InputError
+from bayeseval.output._files import csv_text
 from bayeseval.reporting import SavedResults, read_saved
 from bayeseval.reporting.export import export, paper_tables
 from bayeseval.reporting.markup import (
@@ -524,6 +525,20 @@ def test_names_that_a_spreadsheet_takes_for_formulas(results: SavedResults) -> N
     assert list(read[False]["model"]) == hard
     assert list(read[True]["model"]) == [f"'{one}" if one[0] != "d" else one for one in hard]
     assert list(read[True]["score_mean"]) == [-1.5] * len(hard)
+
+
+def test_full_width_signs_and_cells_behind_semicolons_are_guarded() -> None:
+    """In some settings a spreadsheet separates cells by semicolons, whatever the quotes say."""
+    guarded = {
+        "\uff1d1+1": "'\uff1d1+1",
+        "a;=1+1": "a;'=1+1",
+        "a; @b;-c": "a;' @b;'-c",
+        "=a;b": "'=a;b",
+        "a;b-c": "a;b-c",
+        "a; b": "a; b",
+    }
+    written = csv_text(pd.DataFrame({"model": list(guarded)}), safe=True)
+    assert pd.read_csv(io.StringIO(written))["model"].tolist() == list(guarded.values())
 
 
 # The command

@@ -14,6 +14,7 @@ import pandas as pd
 import pytest
 
 import bayeseval as be
+from bayeseval.cli import main
 from bayeseval.errors import InputError
 from bayeseval.output._integrity import again
 from bayeseval.reporting import SavedResults, read_saved
@@ -419,6 +420,33 @@ def test_a_link_for_the_page_is_replaced_not_followed(copy: Path) -> None:
     assert "<!doctype html>" in page.read_text(encoding="utf-8")[:20].lower()
     # The run file lists the page, so it is one of the folder's own.
     assert json.loads((copy / "run.json").read_text(encoding="utf-8"))["sha256"]["report.html"]
+
+
+def test_results_are_not_written_over(
+    copy: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(copy.parent)
+    copy.rename("run")
+    # What a command may write there, it may write again; the gate of this fit has failed.
+    assert [main(["report", "run"]) for _ in range(2)] == [3, 3]
+    board = "report run --to csv --out run/board.csv"
+    assert [main(board.split()) for _ in range(2)] == [3, 3]
+    before = {path: path.read_bytes() for path in Path("run").rglob("*") if path.is_file()}
+    capsys.readouterr()
+    for command in (
+        "report run --out run/run.json",
+        "report run --out run/posterior.nc",
+        "report run --to csv --out run/tables/model_ranking.csv",
+        "report run --to csv --out run/report.html",
+        "report run --against run --out run/posterior.nc",
+        "cite run --out run/posterior.nc",
+    ):
+        assert main(command.split()) == 2
+        assert capsys.readouterr().err == (
+            f"error: {command.split()[-1]} is part of the results in run; write to another file\n"
+        )
+    after = {path: path.read_bytes() for path in Path("run").rglob("*") if path.is_file()}
+    assert after == before
 
 
 def test_an_edited_posterior_is_refused(copy: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from functools import partial
 from pathlib import Path
@@ -87,6 +88,7 @@ def report(
         raise InputError(
             f"--to json writes one record per line: call the file {out.with_suffix('.jsonl').name}"
         )
+    _refuse_results(folder, out, page=to in (None, "html"))
     results = read_saved(folder)
     if to is None or to == "html":
         echo_place("Report", write_page(results, out or folder / REPORT_FILE))
@@ -106,6 +108,8 @@ def _write_changes(
 
     if to not in (None, "csv"):
         raise InputError(f"--against has no format {to}: leave --to out for text, or take --to csv")
+    for one in (folder, against):
+        _refuse_results(one, out)
     new, old = read_saved(folder), read_saved(against)
     for results in (new, old):
         # Damage that a report of the folder would refuse.
@@ -121,7 +125,22 @@ def cite(folder: Folder, out: Out = None) -> None:
     """Print BibTeX of exactly the methods and data that a result used."""
     from bayeseval.reporting.citations import cite as entries_of
 
+    _refuse_results(folder, out)
     _write(entries_of(folder), out)
+
+
+def _refuse_results(folder: Path, out: Path | None, *, page: bool = False) -> None:
+    """Refuse to write over a file of a result folder; a page in it may be written again."""
+    from bayeseval.output.store import RUN_FILE, read_run
+
+    if out is None:
+        return
+    # Path.resolve() raises RuntimeError for a link to itself, up to Python 3.12.
+    place, root = (Path(os.path.realpath(one)) for one in (out, folder))
+    names = {RUN_FILE, *map(str, read_run(folder).get("files") or ())}
+    inside = place.relative_to(root).as_posix() if place.is_relative_to(root) else ""
+    if inside in names and not (page and place.suffix == ".html"):
+        raise InputError(f"{out} is part of the results in {folder}; write to another file")
 
 
 def _write(text: str, out: Path | None) -> None:

@@ -42,8 +42,11 @@ __all__ = [
     "write_tree",
 ]
 
-# What a formula of a spreadsheet begins with; tabs and line breaks before it are skipped.
-_FORMULA: Final = ("=", "+", "-", "@", "\t", "\r", "\n")
+# What a formula of a spreadsheet begins with (full-width signs too, in East Asian settings); tabs
+# and line breaks before it are skipped. Where semicolons separate cells, one ends the cell.
+_FORMULA: Final = re.compile(
+    "^(?=[=+\\-@\t\r\n\uff1d\uff0b\uff0d\uff20])|(?<=;)(?=[ \t]*[=+\\-@\uff1d\uff0b\uff0d\uff20])"
+)
 # Quantiles of ranks, and ranks of the exports.
 _RANK: Final = re.compile(r"(^|_)rank(_set)?(_median|_lower|_upper|_old|_new)?$")
 
@@ -201,13 +204,15 @@ def csv_text(table: pd.DataFrame, *, safe: bool = False) -> str:
         for name in shown:
             cells = shown[name].tolist()
             if any(map(_is_formula, cells)):
-                shown[name] = [f"'{cell}" if _is_formula(cell) else cell for cell in cells]
+                shown[name] = [
+                    _FORMULA.sub("'", cell) if isinstance(cell, str) else cell for cell in cells
+                ]
     return str(shown.to_csv(index=False, lineterminator="\n"))
 
 
 def _is_formula(value: object) -> bool:
     """Whether it is a text that a spreadsheet may take for a formula."""
-    return isinstance(value, str) and value.startswith(_FORMULA)
+    return isinstance(value, str) and _FORMULA.search(value) is not None
 
 
 def _with_whole_ranks(table: pd.DataFrame) -> pd.DataFrame:

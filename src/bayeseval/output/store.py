@@ -141,6 +141,8 @@ def check_additions(folder: str | Path, command: str = "") -> None:
 
 
 def _check_target(folder: str | Path, target: Path, run: Mapping[str, Any], *, force: bool) -> None:
+    if target.is_symlink():  # all others are resolved
+        raise InputError(f"{folder} is a link that leads to itself; {way_out()}")
     if target.exists() and not target.is_dir():
         raise InputError(f"{folder} is a file, not a folder; {way_out()}")
     check_place(folder, target)
