@@ -10,7 +10,7 @@ import pytest
 import xarray as xr
 from arviz_stats.base import array_stats
 
-from bayeseval._diagnostics import convergence, mean_mcse
+from bayeseval._diagnostics import convergence, mean_mcse, smoothed_weights
 from bayeseval.errors import ConvergenceWarning
 from bayeseval.fitting.gate import (
     Check,
@@ -403,3 +403,29 @@ def test_errors_of_means_are_those_of_arviz() -> None:
     independent = draws.reshape(40, -1).std(axis=1, ddof=1) / np.sqrt(draws[0].size)
     assert (np.abs(expected / independent - 1.0) > 0.1).mean() > 0.7
     assert np.isnan(mean_mcse(draws[:, :, :3])).all()
+
+
+@pytest.mark.parametrize("n", [30, 200, 4096])
+@pytest.mark.parametrize("spread", [0.3, 1.0, 4.0])
+def test_smoothed_weights_are_those_of_arviz(n: int, spread: float) -> None:
+    log_weights = spread * np.random.default_rng(n).standard_t(3, size=n)
+    # It takes log likelihoods, whose negatives are the log weights.
+    expected, k_hat = array_stats.psislw(-log_weights)
+    found, shape = smoothed_weights(log_weights)
+    np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)
+    assert shape == pytest.approx(float(k_hat), rel=1e-12)
+    assert np.exp(found).sum() == pytest.approx(1.0)
+    # Negative control: as they are, the weights differ.
+    assert not np.allclose(log_weights - np.log(np.exp(log_weights).sum()), expected)
+
+
+@pytest.mark.parametrize(
+    ("log_weights", "problem"),
+    [
+        (np.arange(20.0), "20 draws have no tail"),
+        (np.zeros(400), "weights of the tail are the same"),
+    ],
+)
+def test_weights_without_a_tail_are_refused(log_weights: np.ndarray, problem: str) -> None:
+    with pytest.raises(ValueError, match=problem):
+        smoothed_weights(log_weights)

@@ -14,7 +14,7 @@ from bayeseval import names
 from bayeseval._random import generator
 from bayeseval.checks import powerscale, predictive_draws, predictive_groups, prior
 from bayeseval.checks.gaussian import LeaveOneOut, why_no_closed_form
-from bayeseval.checks.powerscale import sensitivity_check, sensitivity_table
+from bayeseval.checks.powerscale import distances_moved, sensitivity_check, sensitivity_table
 from bayeseval.checks.prior import (
     draw_prior,
     log_density,
@@ -274,18 +274,14 @@ def fitted(n: int = 50, chains: int = 2) -> tuple[xr.DataTree, Design]:
 def test_quantities_that_vary_have_their_sensitivity_by_group(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    import arviz_stats
-
     tree, one = fitted(100)
-    asked: list[tuple[str, list[str], xr.DataTree]] = []
+    asked: list[tuple[np.ndarray, np.ndarray]] = []
 
-    def psense(data: xr.DataTree, *, group: str, sample_dims: list[str]) -> dict[str, Any]:
-        asked.append((group, sample_dims, data))
-        n = data["posterior"]["reported"].sizes["column"]
+    def distances(values: np.ndarray, density: np.ndarray) -> np.ndarray:
+        asked.append((values, density))
+        n = values.shape[-1]
         # Rising for the prior, and 0.05, which is allowed, or more for the likelihood.
-        steps = np.arange(n) / 100
-        values = steps if group == "prior" else np.where(np.arange(n) % 2, 0.051, 0.05)
-        return {"reported": xr.DataArray(values)}
+        return np.arange(n) / 100 if len(asked) == 1 else np.where(np.arange(n) % 2, 0.051, 0.05)
 
     # The error of the fourth quantity from the end is that of few draws.
     def errors(values: np.ndarray, density: np.ndarray) -> np.ndarray:
@@ -295,12 +291,9 @@ def test_quantities_that_vary_have_their_sensitivity_by_group(
         return found
 
     n_varying = 4 + len(one.priors)
-    monkeypatch.setattr(arviz_stats, "psense", psense)
+    monkeypatch.setattr(powerscale, "distances_moved", distances)
     monkeypatch.setattr(powerscale, "distance_errors", errors)
     table = sensitivity_table(tree, one)
-    assert [(group, dims) for group, dims, _ in asked] == [
-        ("prior", ["chain", "draw"]), ("likelihood", ["chain", "draw"]),
-    ]  # fmt: skip
     posterior = tree["posterior"].to_dataset()
     models = list(one.coords["model"])
     # Three scores, the rank that changes in five of 200 draws, and the parameters.
@@ -308,17 +301,16 @@ def test_quantities_that_vary_have_their_sensitivity_by_group(
     vary += [(name, "") for name in one.priors]
     stay = [("standardised_score_rank", m) for m in models[1:]]
     stay += [("gap_sd_languages", m) for m in models]
-    data = asked[0][2]
-    reported = data["posterior"]["reported"].to_numpy()
+    (reported, of_priors), (again, of_data) = asked
+    assert again is reported
     assert reported.shape == (2, 100, len(vary))
     np.testing.assert_array_equal(reported[..., 1], posterior["standardised_score"][..., 1])
     np.testing.assert_array_equal(reported[..., -1], posterior[list(one.priors)[-1]])
     draws = {str(name): posterior[name].to_numpy() for name in posterior.data_vars}
     total = sum(log_priors(one, draws).values())
-    np.testing.assert_allclose(data["log_prior"]["parameters"], total, rtol=1e-12)
-    xr.testing.assert_identical(
-        data["log_likelihood"].to_dataset(), tree["log_likelihood"].to_dataset()
-    )
+    np.testing.assert_allclose(of_priors, total, rtol=1e-12)
+    of_records = tree["log_likelihood"]["score"].to_numpy()
+    np.testing.assert_allclose(of_data, of_records.sum(axis=2), rtol=1e-12)
     rows = list(table[["quantity", "level"]].itertuples(index=False, name=None))
     # Largest first, and what does not vary last, in the order of the report.
     assert rows == [*vary[::-1], *stay]
@@ -366,6 +358,17 @@ def distances_of(values: np.ndarray, density: np.ndarray) -> np.ndarray:
     }
     tree = xr.DataTree.from_dict(data)
     return np.asarray(psense(tree, group="prior", sample_dims=list(dims))["x"].values)
+
+
+def test_distances_are_those_of_arviz() -> None:
+    values, density = moved(3, [0.0, 0.3, 0.9, -0.9])
+    # Ranks repeat, and sorting does not say which of equal ones comes first.
+    values = np.concatenate([values, np.round(values)], axis=2)
+    expected = distances_of(values, density)
+    # Rounding: distances are small differences of sums.
+    np.testing.assert_allclose(distances_moved(values, density), expected, rtol=1e-6)
+    # Negative control: another density moves them by other distances.
+    assert not np.allclose(distances_moved(values, 1.1 * density), expected, rtol=1e-3)
 
 
 def test_errors_of_distances_are_their_spread_over_repetitions() -> None:

@@ -9,7 +9,6 @@ power-scaling", Statistics and Computing 34).
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from typing import Final
 
@@ -18,7 +17,7 @@ import pandas as pd
 import xarray as xr
 
 from bayeseval import names
-from bayeseval._diagnostics import mean_mcse
+from bayeseval._diagnostics import convergence, mean_mcse, smoothed_weights
 from bayeseval._text import counted
 from bayeseval._typing import Floats
 from bayeseval.checks.container import Check
@@ -27,7 +26,13 @@ from bayeseval.design import Design
 from bayeseval.errors import EngineError
 from bayeseval.output.quantities import quantity_text
 
-__all__ = ["LIMIT", "distance_errors", "sensitivity_check", "sensitivity_table"]
+__all__ = [
+    "LIMIT",
+    "distance_errors",
+    "distances_moved",
+    "sensitivity_check",
+    "sensitivity_table",
+]
 
 #: ArviZ's rule: above this distance a quantity is sensitive to the prior.
 LIMIT: Final = 0.05
@@ -35,6 +40,10 @@ LIMIT: Final = 0.05
 # Monte-Carlo standard errors by which a distance has to exceed the limit.
 _CLEAR: Final = 2.0
 _FEWEST_DRAWS = 100
+# ArviZ's powers of a density.
+_POWERS: Final = (0.99, 1.01)
+# Quantities at a time: some MB at the usual number of draws.
+_BLOCK: Final = 32
 # Share of the draws in which a rank has to differ from its most frequent value.
 _LEAST_CHANGE = 0.025
 
@@ -58,8 +67,6 @@ def sensitivity_table(tree: xr.DataTree, design: Design) -> pd.DataFrame:
         the data hardly) or ``prior and data`` (both matter, possibly in conflict). Largest prior
         sensitivity first.
     """
-    from arviz_stats import psense
-
     posterior = tree["posterior"].to_dataset()
     quantities = [name for name in _reported() if name in posterior]
     quantities += [str(name) for name in design.priors]
@@ -72,33 +79,20 @@ def sensitivity_table(tree: xr.DataTree, design: Design) -> pd.DataFrame:
         for i, label in enumerate(labels):
             columns[name, label] = values[:, :, i]
     varies = {key: values for key, values in columns.items() if _varies(values)}
-    coords = {"chain": posterior["chain"], "draw": posterior["draw"]}
     variables = {str(name): posterior[name].to_numpy() for name in posterior.data_vars}
-    stacked = xr.Dataset(
-        {"reported": (("chain", "draw", "column"), np.stack(list(varies.values()), axis=-1))},
-        coords=coords,
-    )
-    of_priors = log_prior(design, variables)
-    density = xr.Dataset({"parameters": (("chain", "draw"), of_priors)}, coords)
-    data = xr.DataTree.from_dict(
-        {
-            "posterior": stacked,
-            "log_prior": density,
-            "log_likelihood": tree["log_likelihood"].to_dataset(),
-        }
-    )
+    reported = np.stack(list(varies.values()), axis=-1)
+    densities = {
+        "prior": log_prior(design, variables),
+        "likelihood": _total(tree["log_likelihood"].to_dataset()),
+    }
     distances = {}
-    with warnings.catch_warnings():
-        # Warnings of unreliable weights: these show as a large distance.
-        warnings.simplefilter("ignore")
-        for group in ("prior", "likelihood"):
-            try:
-                result = psense(data, group=group, sample_dims=["chain", "draw"])
-            except ValueError as error:
-                # ArviZ finds no tail where most draws have one density.
-                raise EngineError(f"the draws cannot be weighed again ({error})") from error
-            distances[group] = np.asarray(result["reported"].values, dtype=np.float64)
-    distances["prior_mcse"] = distance_errors(stacked["reported"].to_numpy(), of_priors)
+    for group, density in densities.items():
+        try:
+            distances[group] = distances_moved(reported, density)
+        except ValueError as error:
+            # There is no tail where most draws have one density.
+            raise EngineError(f"the draws cannot be weighed again ({error})") from error
+    distances["prior_mcse"] = distance_errors(reported, densities["prior"])
     table = pd.DataFrame(list(columns), columns=["quantity", "level"])
     for group, values in distances.items():
         known = dict(zip(varies, values, strict=True))
@@ -109,6 +103,88 @@ def sensitivity_table(tree: xr.DataTree, design: Design) -> pd.DataFrame:
     )
     order = table["prior"].sort_values(ascending=False, na_position="last", kind="stable").index
     return table.loc[order].reset_index(drop=True)
+
+
+def _total(log_likelihood: xr.Dataset) -> Floats:
+    """Log likelihood of all records together: chain by draw."""
+    parts = [
+        variable.transpose("chain", "draw", ...).to_numpy()
+        for variable in log_likelihood.data_vars.values()
+    ]
+    total: Floats = np.sum([part.reshape(*part.shape[:2], -1).sum(axis=-1) for part in parts], 0)
+    return total
+
+
+def distances_moved(values: Floats, log_density: Floats) -> Floats:
+    """Power-scaling sensitivities of many quantities, as ArviZ's ``psense`` computes them.
+
+    Parameters
+    ----------
+    values : ndarray, shape (n_chains, n_draws, n_quantities)
+        Draws.
+    log_density : ndarray, shape (n_chains, n_draws)
+        Log density that is raised to a power.
+
+    Returns
+    -------
+    ndarray, shape (n_quantities,)
+        Mean over powers below and above one of the distance per doubling of the power.
+
+    Raises
+    ------
+    ValueError
+        If the densities of the draws are too alike to weigh the draws again.
+    """
+    columns = np.ascontiguousarray(values.reshape(-1, values.shape[-1]).T)
+    flat = log_density.ravel()
+    efficiency = float(convergence(flat[None, None, :]).tail[0]) / len(flat)
+    gradients = np.zeros(len(columns))
+    for power in _POWERS:
+        with np.errstate(divide="ignore", invalid="ignore"):
+            log_weights, _ = smoothed_weights((power - 1.0) * flat, efficiency=efficiency, most=0.5)
+        weights = np.exp(log_weights)
+        distance = _distances(columns, weights / weights.sum())
+        gradients += distance / abs(np.log2(power))
+    return gradients / len(_POWERS)
+
+
+def _distances(columns: Floats, weights: Floats) -> Floats:
+    """Cumulative Jensen-Shannon distance of draws (quantity, draw) from the weighted ones."""
+    found = np.empty(len(columns))
+    for at in range(0, len(columns), _BLOCK):
+        part = columns[at : at + _BLOCK]
+        order = np.argsort(part, axis=1)
+        width = np.diff(np.take_along_axis(part, order, axis=1), axis=1)
+        own = weights[order]
+        # Of a quantity or of its negative, whichever is larger.
+        turned = (np.ascontiguousarray(one[:, ::-1]) for one in (width, own))
+        upwards, downwards = _divergence(width, own), _divergence(*turned)
+        found[at : at + _BLOCK] = np.maximum(upwards, downwards)
+    return found
+
+
+def _divergence(width: Floats, weights: Floats) -> Floats:
+    """The distance from steps between sorted draws and the weights of the draws."""
+    n = weights.shape[1]
+    plain = np.linspace(1.0 / n, 1.0 - 1.0 / n, n - 1)
+    weighted = np.cumsum(weights / weights.sum(axis=1, keepdims=True), axis=1)[:, :-1]
+    # One product for each quantity, whose rounding does not depend on those beside it.
+    of_plain = np.array([np.dot(plain, row) for row in width])
+    of_weighted = np.array([np.dot(*rows) for rows in zip(weighted, width, strict=True)])
+    mean = _log2(0.5 * (plain + weighted))
+    slope = 0.5 / np.log(2.0) * (of_weighted - of_plain)
+    forth = (width * (plain * (_log2(plain) - mean))).sum(axis=1) + slope
+    back = (width * (weighted * (_log2(weighted) - mean))).sum(axis=1) - slope
+    with np.errstate(divide="ignore", invalid="ignore"):
+        distance: Floats = np.sqrt(
+            (np.maximum(forth, 0.0) + np.maximum(back, 0.0)) / (of_plain + of_weighted)
+        )
+    return distance
+
+
+def _log2(values: Floats) -> Floats:
+    """Binary logarithm; 0 of 0."""
+    return np.log2(values, out=np.zeros_like(values), where=values != 0.0)
 
 
 def distance_errors(values: Floats, log_density: Floats) -> Floats:

@@ -18,6 +18,7 @@ import numpy as np
 from scipy import optimize, special
 from scipy.stats import qmc
 
+from bayeseval._diagnostics import smoothed_weights
 from bayeseval._typing import Floats, Index
 from bayeseval.errors import EngineError
 from bayeseval.names import K_HAT_MAX
@@ -287,24 +288,21 @@ def weigh(points: Floats, log_ratio: Floats, *, chains: int) -> Weighted:
     EngineError
         If the density is zero, or no number, at all points.
     """
-    from arviz_stats.base import array_stats
-
     if not np.isfinite(log_ratio.max()):
         raise EngineError(_NO_PROPOSAL)
     # Replace densities of zero by ones that are negligible.
     log_ratio = np.maximum(log_ratio, log_ratio.max() - 700.0)
-    # psislw takes log likelihoods, whose negatives are the log ratios.
     with np.errstate(divide="ignore", invalid="ignore"):
-        smooth, k_hat = array_stats.psislw(-log_ratio)
+        smooth, k_hat = smoothed_weights(log_ratio)
     if not np.isfinite(smooth).all():
         # A tail of negligible points alone has no shape; raw weights are not reliable.
         smooth, k_hat = log_ratio, np.inf
-    smooth = np.asarray(smooth) - special.logsumexp(smooth)
+    smooth = smooth - special.logsumexp(smooth)
     ratio = np.exp(log_ratio - log_ratio.max())
     return Weighted(
         points=points.reshape(chains, -1, points.shape[-1]),
         log_weights=smooth.reshape(chains, -1),
-        k_hat=float(k_hat),
+        k_hat=k_hat,
         ess=float(1.0 / np.sum(np.exp(2.0 * smooth))),
         tail_ess=_tail_ess(points, np.exp(smooth)),
         log_evidence=float(log_ratio.max() + np.log(ratio.mean())),
