@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from bayeseval.engines._lapack import cholesky_in_place, solve_in_place
+from bayeseval.engines._lapack import cholesky_in_place, solve_in_place, subtract_square
 
 
 def positive_definite(b: int, n: int) -> np.ndarray:
@@ -44,3 +44,13 @@ def test_a_singular_matrix_is_refused() -> None:
     lower = np.stack([np.eye(3), np.diag([1.0, 0.0, 1.0])])
     with pytest.raises(np.linalg.LinAlgError, match="triangular matrix 1 is singular"):
         solve_in_place(lower, np.ones((2, 3)), np.array([1, 1]))
+
+
+def test_squares_are_subtracted_from_lower_triangles() -> None:
+    rng = np.random.default_rng(6)
+    matrices, rows = rng.normal(size=(3, 5, 5)), rng.normal(size=(3, 7, 5))
+    expected = np.tril(matrices - rows.transpose(0, 2, 1) @ rows) + np.triu(matrices, 1)
+    subtract_square(matrices, rows)
+    np.testing.assert_allclose(matrices, expected, rtol=1e-12, atol=1e-12)
+    subtract_square(matrices, rows[:, :0])
+    np.testing.assert_allclose(matrices, expected, rtol=1e-12, atol=1e-12)

@@ -1,9 +1,9 @@
-"""Two LAPACK routines that work in place and release the global interpreter lock.
+"""Routines of LAPACK and BLAS that work in place and release the global interpreter lock.
 
 `numpy.linalg.cholesky` returns a new array each time, and allocating memory costs as much
 as factorising a matrix of a few hundred rows; the wrappers in `scipy.linalg.lapack` work in
 place, but hold the lock. Both matter for thousands of factors on several cores. SciPy
-exports the routines themselves in `scipy.linalg.cython_lapack`.
+exports the routines themselves in `scipy.linalg.cython_lapack` and `cython_blas`.
 """
 
 from __future__ import annotations
@@ -14,17 +14,18 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.linalg import cython_lapack
+from scipy.linalg import cython_blas, cython_lapack
 
 from bayeseval._typing import Floats
 
-__all__ = ["cholesky_in_place", "solve_in_place"]
+__all__ = ["cholesky_in_place", "solve_in_place", "subtract_square"]
 
 
 @cache
 def _routine(name: str, n_arguments: int) -> Any:
-    """LAPACK routine that Python can call; every argument is an address."""
-    capsule = cython_lapack.__pyx_capi__[name]
+    """Routine that Python can call; every argument is an address."""
+    capsules = cython_lapack.__pyx_capi__ | cython_blas.__pyx_capi__
+    capsule = capsules[name]
     interface = ctypes.pythonapi
     interface.PyCapsule_GetName.restype = ctypes.c_char_p
     interface.PyCapsule_GetName.argtypes = [ctypes.py_object]
@@ -90,3 +91,24 @@ def solve_in_place(
             raise np.linalg.LinAlgError(f"triangular matrix {i} is singular")
         matrix += lower.strides[0]
         right += n_rows * rows.strides[0]
+
+
+def subtract_square(matrices: Floats, rows: Floats) -> None:
+    """Subtract ``W'W`` from the lower triangles of matrices.
+
+    Parameters
+    ----------
+    matrices : ndarray, shape (b, n, n), each C-contiguous
+        What is above the diagonals is neither read nor written.
+    rows : ndarray, shape (b, m, n), each C-contiguous
+        The matrices W.
+    """
+    update = _routine("dsyrk", 10)
+    n_rows, size = (_int(n) for n in rows.shape[1:])
+    at_rows, at_size = ctypes.byref(n_rows), ctypes.byref(size)
+    minus, plus = (ctypes.byref(ctypes.c_double(sign)) for sign in (-1.0, 1.0))
+    matrix, factor = matrices.ctypes.data, rows.ctypes.data
+    for _ in range(len(matrices) if rows.shape[1] else 0):
+        update(b"U", b"N", at_size, at_rows, minus, factor, at_size, plus, matrix, at_size)
+        matrix += matrices.strides[0]
+        factor += rows.strides[0]

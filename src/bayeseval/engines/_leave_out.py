@@ -17,10 +17,12 @@ section 5.4.2. Groups: the same with blocks.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Final, get_args
 
 import numpy as np
 import xarray as xr
+from scipy import sparse
 
 from bayeseval import names
 from bayeseval._arguments import as_whole_number
@@ -28,12 +30,12 @@ from bayeseval._typing import Floats, Index
 from bayeseval.design import Design
 from bayeseval.engines._lapack import cholesky_in_place, solve_in_place
 from bayeseval.engines._marginal_density import (
-    Factor,
     Marginal,
     build_marginal,
     in_parallel,
     one_thread_per_call,
 )
+from bayeseval.engines._marginal_factor import Factor
 from bayeseval.engines._marginal_prior import scales_of
 from bayeseval.errors import EngineError, did_you_mean
 from bayeseval.names import LeftOut
@@ -194,6 +196,39 @@ def _groups(design: Design, marginal: Marginal, by: str) -> list[Index]:
     return [np.flatnonzero(level == i) for i in range(len(design.coords[by]))]
 
 
+@dataclass(frozen=True, eq=False)
+class _Roots:
+    """Rows whose inner products are covariances of expected scores.
+
+    Attributes
+    ----------
+    core : ndarray, shape (m, c)
+        Entries for the core coefficients.
+    white : csr_array, shape (m, n_nested)
+        Entries for the nested coefficients, without their constraint.
+    along : ndarray, shape (m,)
+        Their components in the direction of the constraint, which have no variance.
+    """
+
+    core: Floats
+    white: sparse.csr_array
+    along: Floats
+
+    def take(self, rows: Index) -> _Roots:
+        """Some of the rows."""
+        return _Roots(self.core[rows], self.white[rows], self.along[rows])
+
+    def squares(self) -> Floats:
+        """Inner products of the rows with themselves, shape (m,)."""
+        white = self.white.multiply(self.white).sum(axis=1)
+        return np.asarray((self.core**2).sum(axis=1) + white - self.along**2)
+
+    def products(self) -> Floats:
+        """Inner products of all pairs of rows, shape (m, m)."""
+        white = (self.white @ self.white.T).toarray()
+        return np.asarray(self.core @ self.core.T + white - np.outer(self.along, self.along))
+
+
 class Point:
     """Expected scores of the cells at one point: mean and covariance."""
 
@@ -201,22 +236,23 @@ class Point:
         statistics = marginal.statistics
         self.cells, self.eliminated = statistics.cells, statistics.eliminated
         self.marginal, self.kept_blocks = marginal, statistics.kept
-        self.lower, self.factor = factor.lower, factor
+        self.factor, self.layout = factor, statistics.layout
         self.precision = factor.precision[0][self.cells.noise]
         self.inverse = 1.0 / factor.diagonal[0]
         self.eliminated_variance = factor.eliminated_sd[0] ** 2
 
         # Derivatives of the eliminated coefficients' means with respect to the kept ones.
-        link = marginal.schur.link(factor.precision[0]).toarray()[:, :-1]
-        self.slope = factor.ratio[0] * self.inverse[:, None] * link
+        link = marginal.schur.link(factor.precision[0])[:, :-1]
+        self.slope = sparse.csr_array(link.multiply(factor.ratio[0] * self.inverse[:, None]))
         if self.eliminated.zero_sum:
             share = self.inverse / self.inverse.sum()
-            self.slope -= np.outer(share, self.slope.sum(axis=0))
+            self.slope = sparse.csr_array(
+                self.slope.toarray() - np.outer(share, self.slope.sum(axis=0))
+            )
 
-        target = self.lower[:, -1].copy()
-        target[:, -1] = 0.0
-        solve_in_place(self.lower, target, np.ones(1, dtype=np.int64), transposed=True)
-        kept = marginal.scaled(factor, target[:, :-1], np.zeros(1, dtype=np.int64))
+        white = np.zeros((1, statistics.n_kept + 1))
+        kept = factor.scaled_draws(white, np.ones(1, dtype=np.int64))
+        kept = marginal.scaled(factor, kept, np.zeros(1, dtype=np.int64))
         eliminated = marginal.eliminated_mean(factor, kept, np.zeros(1, dtype=np.int64))[0]
         if self.eliminated.zero_sum:
             eliminated -= share * eliminated.sum()
@@ -224,22 +260,35 @@ class Point:
         for block in self.kept_blocks:
             self.mean += block.weight * kept[0, block.columns][block.index]
 
-    def roots(self, cells: Index) -> Floats:
-        """Rows whose inner products are the covariances due to the kept coefficients.
+    def roots(self, cells: Index) -> _Roots:
+        """Rows whose inner products are the covariances due to the kept coefficients."""
+        c, nested = self.layout.n_core, self.factor.nested
+        rows = self._derivatives(cells)
+        core = np.zeros((len(cells), c + 1))
+        core[:, :c] = rows[:, :c].toarray()
+        point = np.zeros(len(cells), dtype=np.int64)
+        core[:, :c] = self.marginal.scaled_core(self.factor, core[:, :c], point, transposed=True)
+        scaled = rows[:, self.layout.columns].multiply(
+            self.factor.kept_sd[0, self.layout.columns][None]
+        )
+        white = sparse.csr_array(scaled) @ nested.inverse_at(0).T
+        core[:, :c] -= white @ nested.rows[0, :, :c]
+        solve_in_place(self.factor.core, core, np.array([len(core)]))
+        along = np.zeros(len(cells))
+        if nested.unit is not None:
+            along = white[:, self.layout.last] @ nested.unit[0]
+        return _Roots(core=core[:, :c], white=white, along=along)
 
-        Returns
-        -------
-        ndarray, shape (len(cells), p)
-        """
-        rows = np.zeros((len(cells), self.lower.shape[-1]))
-        rows[:, :-1] = -self.slope[self.eliminated.index[cells]]
-        position = np.arange(len(cells))
-        for block in self.kept_blocks:
-            rows[position, block.columns.start + block.index[cells]] += block.weight[cells]
-        point = np.zeros(len(rows), dtype=np.int64)
-        rows[:, :-1] = self.marginal.scaled(self.factor, rows[:, :-1], point, transposed=True)
-        solve_in_place(self.lower, rows, np.array([len(rows)]))
-        return rows[:, :-1]
+    def _derivatives(self, cells: Index) -> sparse.csr_array:
+        """Derivatives of expected scores with respect to the kept coefficients, (m, p)."""
+        column = np.stack(
+            [block.columns.start + block.index[cells] for block in self.kept_blocks], axis=1
+        )
+        weight = np.stack([block.weight[cells] for block in self.kept_blocks], axis=1)
+        starts = np.arange(len(cells) + 1) * len(self.kept_blocks)
+        shape = (len(cells), self.slope.shape[1])
+        own = sparse.csr_array((weight.reshape(-1), column.reshape(-1), starts), shape=shape)
+        return sparse.csr_array(own - self.slope[self.eliminated.index[cells]])
 
     def without_own(self, score: Floats) -> tuple[Floats, Floats]:
         """Predict each record's expected score from all other records.
@@ -254,7 +303,7 @@ class Point:
         variance = np.empty(self.cells.n_cells)
         for start in range(0, self.cells.n_cells, _CHUNK):
             cells = np.arange(start, min(start + _CHUNK, self.cells.n_cells))
-            variance[cells] = (self.roots(cells) ** 2).sum(axis=1)
+            variance[cells] = self.roots(cells).squares()
         inverse = self.inverse[self.eliminated.index]
         own = inverse - inverse**2 / self.inverse.sum() if self.eliminated.zero_sum else inverse
         variance += self.eliminated_variance * own
@@ -273,10 +322,10 @@ class Point:
         """Joint log densities of the records of groups of cells."""
         if self.cells.n_cells <= _CHUNK:
             roots = self.roots(np.arange(self.cells.n_cells))
-            return np.array([self._group(cells, roots[cells]) for cells in groups])
+            return np.array([self._group(cells, roots.take(cells)) for cells in groups])
         return np.array([self._group(cells, self.roots(cells)) for cells in groups])
 
-    def covariance(self, cells: Index, roots: Floats | None = None) -> Floats:
+    def covariance(self, cells: Index, roots: _Roots | None = None) -> Floats:
         """Covariance of the expected scores of cells, from their `roots` if given."""
         rows = self.roots(cells) if roots is None else roots
         level = self.eliminated.index[cells]
@@ -284,9 +333,9 @@ class Point:
         covariance = np.where(level[:, None] == level, inverse, 0.0)
         if self.eliminated.zero_sum:
             covariance -= np.outer(inverse, inverse) / self.inverse.sum()
-        return np.asarray(self.eliminated_variance * covariance + rows @ rows.T)
+        return np.asarray(self.eliminated_variance * covariance + rows.products())
 
-    def _group(self, cells: Index, roots: Floats) -> float:
+    def _group(self, cells: Index, roots: _Roots) -> float:
         covariance = self.covariance(cells, roots)
         count, precision = self.cells.count[cells], self.precision[cells]
         root = np.sqrt(count * precision)

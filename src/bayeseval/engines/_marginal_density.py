@@ -6,7 +6,7 @@ and R the residual variances,
     -2 log p(y | sds) = n log 2 pi + log|R| + log|A| + y'R^-1 y - r'A^-1 r,
     r = D^1/2 X'R^-1 y.
 
-Four devices make this cheap and keep it exact, also when an sd is zero:
+Five devices make this cheap and keep it exact, also when an sd is zero:
 
 - Zero-sum coefficients are ``sd (I - 11'/K) u`` with standard normal u, which is
   N(0, sd^2) on K - 1 orthonormal contrasts: cross-products are centred in the term.
@@ -14,6 +14,9 @@ Four devices make this cheap and keep it exact, also when an sd is zero:
   coefficients sum to zero), so it is eliminated by a Schur complement: a sum over its
   levels of small sparse products that do not depend on the sds. Levels with the same
   count are summed together.
+- Coefficients that are nested in the levels of a factor, as ``language:task`` in languages,
+  are eliminated next, group by group (`_marginal_layout`, `_marginal_factor`): only what
+  remains is one dense matrix.
 - The scores are one more column beside the kept ones. The Cholesky factor of the
   bordered matrix has log|A| on its diagonal, L^-1 r in its last row, and the square root
   of the quadratic form in its last corner.
@@ -30,25 +33,21 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Final, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
 from bayeseval import names
 from bayeseval._typing import Floats, Index
 from bayeseval.design import Design
-from bayeseval.engines._lapack import cholesky_in_place, solve_in_place
+from bayeseval.engines._lapack import cholesky_in_place
+from bayeseval.engines._marginal_factor import Factor, eliminate_nested, mirror
+from bayeseval.engines._marginal_layout import lay_out
 from bayeseval.engines._marginal_prior import Scales, scales_of
-from bayeseval.engines._marginal_schur import (
-    ManyClasses,
-    OneClass,
-    meeting_links,
-    one_class,
-)
-from bayeseval.engines._marginal_stats import Statistics, build_statistics
+from bayeseval.engines._marginal_schur import ManyClasses, OneClass, many_classes, one_class
+from bayeseval.engines._marginal_stats import Block, Statistics, build_statistics
 
 __all__ = [
     "Factor",
@@ -60,11 +59,10 @@ __all__ = [
 
 Part = TypeVar("Part")
 Result = TypeVar("Result")
-Scalar = TypeVar("Scalar", np.float64, np.int64)
 
 # Bordered matrices of a batch take about this many bytes, so that they stay in a core's
 # cache.
-_BATCH_BYTES: Final = 1_500_000
+_BATCH_BYTES: Final = 4000000
 
 _LOG_2_PI: Final = float(np.log(2.0 * np.pi))
 
@@ -90,36 +88,12 @@ def in_parallel(work: Callable[[Part], Result], parts: Sequence[Part]) -> list[R
         return list(pool.map(work, parts))
 
 
-@dataclass(frozen=True, eq=False)
-class Factor:
-    """The bordered Cholesky factors at a batch of parameter points.
+class _Part(NamedTuple):
+    """Points of a batch, where their draws are in all draws, and the seed of these."""
 
-    Attributes
-    ----------
-    lower : ndarray, shape (b, p + 1, p + 1)
-        Cholesky factors of the kept coefficients bordered by the scores; entries above
-        their diagonals are undefined.
-    precision : ndarray, shape (b, n_classes)
-        Residual precision of every noise class.
-    kept_sd : ndarray, shape (b, p)
-        Prior sd of the kept coefficients; 1 for related levels.
-    roots : dict of str to ndarray, shape (b, n_levels, n_levels)
-        Roots of the prior covariance of related levels, by term.
-    eliminated_sd : ndarray, shape (b,)
-        Prior sd of the eliminated coefficients.
-    ratio : ndarray, shape (b,)
-        Its square, divided by the residual variance if there is one noise class.
-    diagonal : ndarray, shape (b, n_levels)
-        Diagonal of the eliminated block of A.
-    """
-
-    lower: Floats
-    precision: Floats
-    kept_sd: Floats
-    roots: Mapping[str, Floats]
-    eliminated_sd: Floats
-    ratio: Floats
-    diagonal: Floats
+    points: slice
+    draws: slice
+    seed: np.random.SeedSequence
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,10 +113,15 @@ class Marginal:
     statistics: Statistics
     scales: Scales
 
+    def without_nesting(self) -> Marginal:
+        """The same density with the entries of A stored as one dense matrix."""
+        dense = lay_out(self.statistics.n_kept, [])
+        return replace(self, statistics=replace(self.statistics, layout=dense))
+
     @property
     def batch(self) -> int:
         """Number of points in a batch."""
-        return max(1, _BATCH_BYTES // (8 * (self.statistics.n_kept + 1) ** 2))
+        return max(1, _BATCH_BYTES // (8 * self.statistics.layout.size))
 
     def log_posterior(self, phi: Floats) -> Floats:
         """Log p(y | phi) + log p(phi) of points (b, n), shape (b,)."""
@@ -175,23 +154,19 @@ class Marginal:
         effects : dict of str to ndarray, shape (b, repeat, n_levels)
             As from :meth:`effects`.
         """
+        counts = np.full(len(phi), repeat)
+        effects = self._empty_effects(int(counts.sum()))
 
-        def work(part: tuple[Floats, np.random.SeedSequence]) -> tuple[Floats, dict[str, Floats]]:
-            points, child = part
-            factor = self.factor(points, reuse_memory=True)
-            count = np.full(len(points), repeat)
-            effects = self._effects(factor, count, np.random.default_rng(child))
-            return self._value(factor), effects
+        def work(part: _Part) -> Floats:
+            factor = self.factor(phi[part.points], reuse_memory=True)
+            self._draw(factor, counts[part.points], part, effects)
+            return self._value(factor)
 
-        parts = self._parts(phi)
-        done = in_parallel(work, list(zip(parts, seed.spawn(len(parts)), strict=True)))
-        value = np.concatenate([part for part, _ in done]) + self.scales.log_prior(phi)
+        value = np.concatenate(in_parallel(work, self._parts_with_seeds(counts, seed)))
         shape = (len(phi), repeat, -1)
-        effects = {
-            name: np.concatenate([part[name] for _, part in done]).reshape(shape)
-            for name in done[0][1]
+        return value + self.scales.log_prior(phi), {
+            name: values.reshape(shape) for name, values in effects.items()
         }
-        return value, effects
 
     def effects(
         self, phi: Floats, repeat: Index, *, seed: np.random.SeedSequence
@@ -212,17 +187,35 @@ class Marginal:
         dict of str to ndarray, shape (repeat.sum(), n_levels)
             Coefficients by term, including ``intercept`` (one level), score units.
         """
-        parts = self._parts(phi)
-        seeds = seed.spawn(len(parts))
-        counts = self._parts(repeat)
+        effects = self._empty_effects(int(repeat.sum()))
 
-        def work(part: tuple[Floats, Index, np.random.SeedSequence]) -> dict[str, Floats]:
-            points, count, child = part
-            factor = self.factor(points, reuse_memory=True)
-            return self._effects(factor, count, np.random.default_rng(child))
+        def work(part: _Part) -> None:
+            factor = self.factor(phi[part.points], reuse_memory=True)
+            self._draw(factor, repeat[part.points], part, effects)
 
-        done = in_parallel(work, list(zip(parts, counts, seeds, strict=True)))
-        return {name: np.concatenate([part[name] for part in done]) for name in done[0]}
+        in_parallel(work, self._parts_with_seeds(repeat, seed))
+        return effects
+
+    def _empty_effects(self, n: int) -> dict[str, Floats]:
+        statistics = self.statistics
+        sizes = {block.name: block.size for block in (*statistics.kept, statistics.eliminated)}
+        return {name: np.empty((n, size)) for name, size in sizes.items()}
+
+    def _parts_with_seeds(self, repeat: Index, seed: np.random.SeedSequence) -> list[_Part]:
+        edges = np.concatenate([[0], np.cumsum(repeat)])
+        cuts = [*range(0, len(repeat), self.batch), len(repeat)]
+        spans = list(zip(cuts[:-1], cuts[1:], strict=True))
+        return [
+            _Part(slice(low, high), slice(int(edges[low]), int(edges[high])), child)
+            for (low, high), child in zip(spans, seed.spawn(len(spans)), strict=True)
+        ]
+
+    def _draw(
+        self, factor: Factor, repeat: Index, part: _Part, effects: Mapping[str, Floats]
+    ) -> None:
+        """Write the draws of a part's points to their place."""
+        for name, values in self._effects(factor, repeat, np.random.default_rng(part.seed)).items():
+            effects[name][part.draws] = values
 
     def factor(self, phi: Floats, *, reuse_memory: bool = False) -> Factor:
         """Cholesky factors at the points `phi`, shape (b, n).
@@ -271,34 +264,39 @@ class Marginal:
         reuse_memory : bool
             Overwrite the factors that this thread got from the last such call.
         """
-        statistics = self.statistics
-        n_points, width = len(kept_sd), statistics.n_kept + 1
-        shape = (n_points, width, width)
-        bordered = self._memory(n_points) if reuse_memory else np.empty(shape)
-        border = np.concatenate([kept_sd, np.ones((n_points, 1))], axis=1)
+        statistics, layout = self.statistics, self.statistics.layout
+        n_points, c = len(kept_sd), layout.n_core
+        stored = self._memory(n_points) if reuse_memory else np.empty((n_points, layout.size))
+        border = np.concatenate([kept_sd[:, :c], np.ones((n_points, 1))], axis=1)
+        nested_sd = kept_sd[:, layout.columns]
         if statistics.n_classes == 1:
             ratio = eliminated_sd**2 * precision[:, 0]
-            border *= np.sqrt(precision)
+            root = np.sqrt(precision)
+            border *= root
+            nested_sd = nested_sd * root
         else:
             ratio = eliminated_sd**2
-        diagonal = self.schur.reduce(ratio, precision, out=bordered)
-        for block in statistics.kept:
-            root = roots.get(block.name)
-            if root is not None:
-                rows, columns = bordered[:, block.columns], bordered[:, :, block.columns]
-                rows[:] = root.transpose(0, 2, 1) @ rows
-                columns[:] = columns @ root
-            elif block.zero_sum:
-                rows, columns = bordered[:, block.columns], bordered[:, :, block.columns]
-                np.subtract(rows, rows.mean(axis=1, keepdims=True), out=rows)
-                np.subtract(columns, columns.mean(axis=2, keepdims=True), out=columns)
-        bordered *= border[:, :, None]
-        bordered *= border[:, None, :]
-        position = np.arange(statistics.n_kept)
-        bordered[:, position, position] += 1.0
-        bordered[~cholesky_in_place(bordered)] = np.nan
+        diagonal = self.schur.reduce(ratio, precision, out=stored)
+        rows, core = layout.rows(stored), layout.core(stored)
+        mirror(core)
+        self._apply_relations(rows, core, roots)
+        core *= border[:, :, None]
+        core *= border[:, None, :]
+        position = np.arange(c)
+        core[:, position, position] += 1.0
+        rows *= nested_sd[:, :, None]
+        rows *= border[:, None, :]
+        for run in layout.runs:
+            sds = nested_sd[:, run.rows].reshape(n_points, run.n_groups, run.size)
+            blocks = layout.blocks(stored, run)
+            blocks *= sds[:, :, :, None] * sds[:, :, None, :]
+            position = np.arange(run.size)
+            blocks[:, :, position, position] += 1.0
+        nested = eliminate_nested(layout, stored)
+        core[~cholesky_in_place(core)] = np.nan
         return Factor(
-            lower=bordered,
+            nested=nested,
+            core=core,
             precision=precision,
             kept_sd=kept_sd,
             roots=roots,
@@ -307,24 +305,62 @@ class Marginal:
             diagonal=diagonal,
         )
 
-    def scaled(
-        self, factor: Factor, kept: Floats, point: Index, *, transposed: bool = False
-    ) -> Floats:
+    def _apply_relations(self, rows: Floats, core: Floats, roots: Mapping[str, Floats]) -> None:
+        """Multiply the core's columns by the roots of related levels, and centre others."""
+        for block in self.core_blocks:
+            root, at = roots.get(block.name), block.columns
+            if root is not None:
+                core[:, at] = root.transpose(0, 2, 1) @ core[:, at]
+                core[:, :, at] = core[:, :, at] @ root
+                rows[:, :, at] = rows[:, :, at] @ root
+            elif block.zero_sum:
+                core[:, at] -= core[:, at].mean(axis=1, keepdims=True)
+                core[:, :, at] -= core[:, :, at].mean(axis=2, keepdims=True)
+                rows[:, :, at] -= rows[:, :, at].mean(axis=2, keepdims=True)
+
+    @cached_property
+    def core_blocks(self) -> list[Block]:
+        """The kept terms whose coefficients are not nested."""
+        n_core = self.statistics.layout.n_core
+        return [block for block in self.statistics.kept if block.columns.stop <= n_core]
+
+    def scaled(self, factor: Factor, kept: Floats, point: Index) -> Floats:
         """Multiply rows by the root of the prior covariance of the kept coefficients.
+
+        Nested coefficients that sum to zero are not centred: their factor does that.
 
         Parameters
         ----------
         factor : Factor
             Factors at a batch of points.
         kept : ndarray, shape (m, p)
+            Standard normal values.
+        point : ndarray of int, shape (m,)
+            Point of the batch that each belongs to.
+        """
+        result = factor.kept_sd[point] * kept
+        c = self.statistics.layout.n_core
+        result[:, :c] = self.scaled_core(factor, kept[:, :c], point)
+        return result
+
+    def scaled_core(
+        self, factor: Factor, core: Floats, point: Index, *, transposed: bool = False
+    ) -> Floats:
+        """The same for the core coefficients.
+
+        Parameters
+        ----------
+        factor : Factor
+            Factors at a batch of points.
+        core : ndarray, shape (m, c)
             Standard normal values, or rows of the linear predictor.
         point : ndarray of int, shape (m,)
             Point of the batch that each belongs to.
         transposed : bool
             Multiply by the transposed root, as for rows of the linear predictor.
         """
-        result = factor.kept_sd[point] * kept
-        for block in self.statistics.kept:
+        result = factor.kept_sd[point, : core.shape[1]] * core
+        for block in self.core_blocks:
             values = result[:, block.columns]
             root = factor.roots.get(block.name)
             if root is not None:
@@ -334,7 +370,7 @@ class Marginal:
                 values -= values.mean(axis=1, keepdims=True)
         return result
 
-    def _parts(self, points: npt.NDArray[Scalar]) -> list[npt.NDArray[Scalar]]:
+    def _parts(self, points: Floats) -> list[Floats]:
         return [points[i : i + self.batch] for i in range(0, len(points), self.batch)]
 
     @cached_property
@@ -342,7 +378,7 @@ class Marginal:
         """Elimination of the eliminated term, by the number of noise classes."""
         if self.statistics.n_classes == 1:
             return one_class(self.statistics)
-        return ManyClasses(self.statistics, meeting_links(self.statistics))
+        return many_classes(self.statistics)
 
     @cached_property
     def _local(self) -> threading.local:
@@ -351,22 +387,20 @@ class Marginal:
     def _memory(self, n_points: int) -> Floats:
         held: Floats | None = getattr(self._local, "held", None)
         if held is None or len(held) < n_points:
-            width = self.statistics.n_kept + 1
-            held = self._local.held = np.empty((max(n_points, self.batch), width, width))
+            shape = (max(n_points, self.batch), self.statistics.layout.size)
+            held = self._local.held = np.empty(shape)
         return held[:n_points]
 
     def _log_likelihood(self, phi: Floats) -> Floats:
         return self._value(self.factor(phi, reuse_memory=True))
 
     def _value(self, factor: Factor) -> Floats:
-        corner = np.diagonal(factor.lower, axis1=1, axis2=2)
-        log_determinant = np.log(factor.diagonal).sum(axis=1)
-        log_determinant += 2.0 * np.log(corner[:, :-1]).sum(axis=1)
+        log_determinant = factor.log_determinant + np.log(factor.diagonal).sum(axis=1)
         if self.statistics.eliminated.zero_sum:
             log_determinant += np.log((1.0 / factor.diagonal).mean(axis=1))
         cells = self.statistics.cells
         log_precision = np.log(factor.precision) @ cells.class_count
-        value = 0.5 * (log_precision - log_determinant - corner[:, -1] ** 2)
+        value = 0.5 * (log_precision - log_determinant - factor.quadratic_form)
         value += cells.log_units - 0.5 * _LOG_2_PI * cells.count.sum()
         return np.where(np.isnan(value), -np.inf, value)
 
@@ -375,12 +409,8 @@ class Marginal:
     ) -> dict[str, Floats]:
         statistics = self.statistics
         point = np.repeat(np.arange(len(repeat)), repeat)
-        # With a zero in the border's corner the system is L'u = L^-1 r + noise.
-        target = rng.standard_normal((len(point), statistics.n_kept + 1))
-        target += factor.lower[point, -1]
-        target[:, -1] = 0.0
-        solve_in_place(factor.lower, target, repeat, transposed=True)
-        kept = self.scaled(factor, target[:, :-1], point)
+        noise = rng.standard_normal((len(point), statistics.n_kept + 1))
+        kept = self.scaled(factor, factor.scaled_draws(noise, repeat), point)
 
         eliminated = self.eliminated_mean(factor, kept, point)
         spread = factor.eliminated_sd[:, None] / np.sqrt(factor.diagonal)

@@ -5,7 +5,6 @@ The density is that of `_marginal_density`, in JAX, with its gradient.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -74,11 +73,13 @@ def log_posterior_function(marginal: Marginal) -> Callable[[Any], Any]:
     -----
     log p(y | phi) + log p(phi), both normalised. Call it with 64-bit floats enabled.
     """
+    marginal = marginal.without_nesting()
     statistics, scales = marginal.statistics, marginal.scales
     cells, width = statistics.cells, statistics.n_kept + 1
     cross, link, count = (
         m.tocoo() for m in (statistics.cross_map, statistics.link_map, statistics.count_map)
     )
+    entry = statistics.layout.position(statistics.cross_row, statistics.cross_column)
     row, level = statistics.link_row, statistics.link_level
     residual = scales.names.index(names.SD_RESIDUAL)
     n_levels, zero_sum = statistics.eliminated.size, statistics.eliminated.zero_sum
@@ -105,7 +106,9 @@ def log_posterior_function(marginal: Marginal) -> Callable[[Any], Any]:
         links = _summed(link, precision)
         divided = links / diagonal[level]
         products = eliminated_products(precision, links, divided, variance)
-        bordered = (_summed(cross, precision) - variance * products).reshape(width, width)
+        crossed = jnp.zeros(width * width).at[entry].add(_summed(cross, precision))
+        lower = (crossed - variance * products).reshape(width, width)
+        bordered = lower + jnp.tril(lower, -1).T
         log_determinant = jnp.sum(jnp.log(diagonal))
         if zero_sum:
             total = jnp.zeros(width).at[row].add(divided)
@@ -159,16 +162,16 @@ def _eliminated_products(marginal: Marginal) -> Callable[[Any, Any, Any, Any], A
     # With one noise class the products of links are constants. A small matrix of them is
     # stored, because scattered additions are slow in XLA.
     constant = marginal.schur if isinstance(marginal.schur, OneClass) else None
-    if constant is not None and math.prod(constant.products.shape) > _DENSE:
+    if constant is not None and len(meeting.target) * len(constant.counts) > _DENSE:
         constant = None
-    products = None if constant is None else constant.products.toarray()
+    products = None if constant is None else -constant.matrix[meeting.target, 1:].toarray()
 
     def summed_products(precision: Any, links: Any, divided: Any, variance: Any) -> Any:
         if constant is None:
             pairs = divided[meeting.first] * links[meeting.second]
             return jnp.zeros(size).at[meeting.target[meeting.place]].add(pairs)
         inverse = precision[0] ** 2 / (1.0 + variance * precision[0] * constant.counts)
-        return jnp.zeros(size).at[constant.target].add(products @ inverse)
+        return jnp.zeros(size).at[meeting.target].add(products @ inverse)
 
     return summed_products
 

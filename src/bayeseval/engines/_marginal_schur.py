@@ -6,15 +6,21 @@ over its levels, each a product of the few links that meet in the level.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 from scipy import sparse
 
 from bayeseval._typing import Floats, Index
+from bayeseval.engines._marginal_layout import Layout
 from bayeseval.engines._marginal_stats import Statistics
 
-__all__ = ["ManyClasses", "Meeting", "OneClass", "meeting_links", "one_class"]
+__all__ = ["ManyClasses", "Meeting", "OneClass", "many_classes", "meeting_links", "one_class"]
+
+# Pairs of links whose products are in memory at the same time.
+_PAIRS: Final = 1_000_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,7 +32,7 @@ class Meeting:
     first, second : ndarray of int, shape (n_pairs,)
         The links.
     target : ndarray of int, shape (n_targets,)
-        Entries of the flattened (p + 1, p + 1) cross-products that have pairs.
+        Stored entries of the kept block that have pairs, see `Layout`.
     place : ndarray of int, shape (n_pairs,)
         Position of each pair's entry among the targets.
     """
@@ -38,18 +44,37 @@ class Meeting:
 
 
 def meeting_links(statistics: Statistics) -> Meeting:
-    """Every ordered pair of links in the same level of the eliminated term."""
-    sizes = np.bincount(statistics.link_level, minlength=statistics.eliminated.size)
-    starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
-    own = sizes[statistics.link_level]
-    first = np.repeat(np.arange(len(own)), own)
-    # Position of each pair within its first link's run, then within the level.
-    run = np.arange(len(first)) - np.repeat(np.cumsum(own) - own, own)
-    second = starts[statistics.link_level[first]] + run
-    row = statistics.link_row
-    entry = row[first] * (statistics.n_kept + 1) + row[second]
+    """Every pair of links in the same level of the eliminated term."""
+    first, second = (np.concatenate(part) for part in zip(*_pairs(statistics), strict=True))
+    entry = _entries(statistics, first, second)
     target, place = np.unique(entry, return_inverse=True)
     return Meeting(first=first, second=second, target=target, place=place)
+
+
+def _pairs(statistics: Statistics) -> Iterator[tuple[Index, Index]]:
+    """Pairs of links in the same level, the one of the larger column first, in parts."""
+    sizes = np.bincount(statistics.link_level, minlength=statistics.eliminated.size)
+    starts = np.concatenate([[0], np.cumsum(sizes)])
+    # Links of a level are in ascending order of their columns.
+    n_pairs = np.concatenate([[0], np.cumsum(sizes * (sizes + 1) // 2)])
+    n_parts = 1 + int(n_pairs[-1]) // _PAIRS
+    cuts = np.searchsorted(n_pairs, np.linspace(0, n_pairs[-1], n_parts + 1))
+    for low, high in zip(cuts[:-1], cuts[1:], strict=True):
+        link = np.arange(starts[low], starts[high])
+        # A link meets those before it in its level, and itself.
+        rank = link - starts[statistics.link_level[link]] + 1
+        first = np.repeat(link, rank)
+        run = np.arange(len(first)) - np.repeat(np.cumsum(rank) - rank, rank)
+        yield first, starts[statistics.link_level[first]] + run
+
+
+def _entries(statistics: Statistics, first: Index, second: Index) -> Index:
+    row = statistics.link_row
+    return statistics.layout.position(row[first], row[second])
+
+
+def _cross_entries(statistics: Statistics) -> Index:
+    return statistics.layout.position(statistics.cross_row, statistics.cross_column)
 
 
 def _link_matrix(statistics: Statistics, values: Floats) -> sparse.csr_array:
@@ -68,29 +93,27 @@ class OneClass:
 
     Attributes
     ----------
-    cross : ndarray, shape ((p + 1)**2,)
-        Cross-products before the elimination, without the precision.
+    layout : Layout
+        Where entries of the kept block are stored.
     counts : ndarray, shape (n_groups,)
         Count of each group.
     group : ndarray of int, shape (n_levels,)
         Group of each level.
-    target : ndarray of int, shape (n_targets,)
-        Entries that the products add to, see `Meeting`.
-    products : csr_array, shape (n_targets, n_groups)
-        Sums of products.
+    matrix : csr_array, shape (layout.size, 1 + n_groups)
+        Cross-products before the elimination, without the precision, and minus the sums of
+        products by group.
     sums : csr_array, shape (p + 1, n_groups)
         Sums of links.
     links : csr_array, shape (n_levels, p + 1)
         The links themselves.
     zero_sum : bool
-        Whether the eliminated coefficients sum to zero.
+        Whether the eliminated coefficients sum to zero. Then none are nested.
     """
 
-    cross: Floats
+    layout: Layout
     counts: Floats
     group: Index
-    target: Index
-    products: sparse.csr_array
+    matrix: sparse.csr_array
     sums: sparse.csr_array
     links: sparse.csr_array
     zero_sum: bool
@@ -104,7 +127,7 @@ class OneClass:
             Prior variance of the eliminated coefficients times the precision.
         precision : ndarray, shape (b, 1)
             Not used here.
-        out : ndarray, shape (b, p + 1, p + 1)
+        out : ndarray, shape (b, layout.size)
             Array for the results, which are without the precision.
 
         Returns
@@ -113,16 +136,15 @@ class OneClass:
             Diagonal of the eliminated block of A.
         """
         diagonal = 1.0 + ratio[:, None] * self.counts
-        correction = (self.products @ (ratio[:, None] / diagonal).T).T
-        for flat, values in zip(out.reshape(len(out), -1), correction, strict=True):
-            flat[:] = self.cross
-            flat[self.target] -= values
+        weights = np.concatenate([np.ones((len(ratio), 1)), ratio[:, None] / diagonal], axis=1)
+        for stored, weight in zip(out, weights, strict=True):
+            stored[:] = self.matrix @ weight
         by_level = diagonal[:, self.group]
         if self.zero_sum:
             # On the contrasts the inverse of the block is smaller by a rank-one matrix.
             total = (self.sums @ (1.0 / diagonal).T).T
             share = ratio / (1.0 / by_level).sum(axis=1)
-            out += share[:, None, None] * total[:, :, None] * total[:, None, :]
+            self.layout.core(out)[:] += share[:, None, None] * total[:, :, None] * total[:, None, :]
         return np.asarray(by_level)
 
     def link(self, precision: Floats) -> sparse.csr_array:
@@ -136,6 +158,7 @@ class ManyClasses:
 
     statistics: Statistics
     meeting: Meeting
+    cross: Index
 
     def reduce(self, ratio: Floats, precision: Floats, *, out: Floats) -> Floats:
         """Compute the Schur complements at a batch of points.
@@ -146,7 +169,7 @@ class ManyClasses:
             Prior variance of the eliminated coefficients.
         precision : ndarray, shape (b, n_classes)
             Residual precisions.
-        out : ndarray, shape (b, p + 1, p + 1)
+        out : ndarray, shape (b, layout.size)
             Array for the results.
 
         Returns
@@ -154,20 +177,22 @@ class ManyClasses:
         ndarray, shape (b, n_levels)
             Diagonal of the eliminated block of A.
         """
-        return np.stack([self._reduce(*at) for at in zip(ratio, precision, out, strict=True)])
+        diagonal = [self._reduce(*at) for at in zip(ratio, precision, out, strict=True)]
+        return np.stack(diagonal)
 
     def _reduce(self, ratio: float, precision: Floats, out: Floats) -> Floats:
         statistics, meeting = self.statistics, self.meeting
         diagonal = 1.0 + ratio * (statistics.count_map @ precision)
         link = statistics.link_map @ precision
         divided = link / diagonal[statistics.link_level]
-        flat = out.reshape(-1)
-        flat[:] = statistics.cross_map @ precision
+        out[:] = 0.0
+        out[self.cross] = statistics.cross_map @ precision
         products = divided[meeting.first] * link[meeting.second]
-        flat[meeting.target] -= ratio * np.bincount(meeting.place, products)
+        out[meeting.target] -= ratio * np.bincount(meeting.place, products)
         if statistics.eliminated.zero_sum:
-            total = np.bincount(statistics.link_row, divided, minlength=len(out))
-            out += ratio / (1.0 / diagonal).sum() * np.outer(total, total)
+            total = np.bincount(statistics.link_row, divided, minlength=statistics.n_kept + 1)
+            core = statistics.layout.core(out[None])
+            core += ratio / (1.0 / diagonal).sum() * np.outer(total, total)
         return np.asarray(diagonal)
 
     def link(self, precision: Floats) -> sparse.csr_array:
@@ -175,25 +200,38 @@ class ManyClasses:
         return _link_matrix(self.statistics, self.statistics.link_map @ precision)
 
 
+def many_classes(statistics: Statistics) -> ManyClasses:
+    """Precompute the elimination of a table with several noise classes."""
+    return ManyClasses(
+        statistics=statistics,
+        meeting=meeting_links(statistics),
+        cross=_cross_entries(statistics),
+    )
+
+
 def one_class(statistics: Statistics) -> OneClass:
     """Precompute the elimination of a table with one noise class."""
-    width = statistics.n_kept + 1
     counts, group = np.unique(statistics.count_map.toarray()[:, 0], return_inverse=True)
     groups = group[statistics.link_level]
     links = _link_matrix(statistics, statistics.link_map @ np.ones(1))
-    meeting = meeting_links(statistics)
-    values = links.data[meeting.first] * links.data[meeting.second]
-    products = sparse.coo_array(
-        (values, (meeting.place, groups[meeting.first])),
-        shape=(len(meeting.target), len(counts)),
+    width = 1 + len(counts)
+    entries, values = [_cross_entries(statistics) * width], [statistics.cross_map @ np.ones(1)]
+    for first, second in _pairs(statistics):
+        at = _entries(statistics, first, second) * width + 1 + groups[first]
+        found, place = np.unique(at, return_inverse=True)
+        entries.append(found)
+        values.append(-np.bincount(place, links.data[first] * links.data[second]))
+    position, column = np.divmod(np.concatenate(entries), width)
+    shape = (statistics.layout.size, width)
+    matrix = sparse.coo_array((np.concatenate(values), (position, column)), shape=shape)
+    sums = sparse.coo_array(
+        (links.data, (statistics.link_row, groups)), (statistics.n_kept + 1, len(counts))
     )
-    sums = sparse.coo_array((links.data, (statistics.link_row, groups)), (width, len(counts)))
     return OneClass(
-        cross=statistics.cross_map.toarray()[:, 0],
+        layout=statistics.layout,
         counts=counts,
         group=group,
-        target=meeting.target,
-        products=products.tocsr(),
+        matrix=matrix.tocsr(),
         sums=sums.tocsr(),
         links=links,
         zero_sum=statistics.eliminated.zero_sum,

@@ -4,12 +4,13 @@ Records that share language, task, model and known standard error are first aggr
 *cells*: their count, mean and sum of squares are sufficient for a normal likelihood. From
 then on the cost does not depend on the number of records.
 
-The coefficients are split in two. Those of the term with the most levels are
-*eliminated*: given the others they are independent of each other, because every
-record has one level of the term. The others are *kept*. The cross-products of the
-kept columns, with the scores as one more column at the end, and their products with
-the eliminated columns are kept sparse: no array with a row for each record and a column
-for each coefficient is created.
+The coefficients are split in two. Those of one term, usually the one with the most levels,
+are *eliminated*: given the others they are independent of each other, because every
+record has one level of the term. The others are *kept*, those of the core first, then those
+that are nested in a factor (`_marginal_layout`). The cross-products of the kept columns, with
+the scores as one more column at the end, and their products with the eliminated columns are
+kept sparse: no array with a row for each record, or each coefficient, and a column for each
+coefficient is created.
 """
 
 from __future__ import annotations
@@ -25,6 +26,12 @@ from scipy import sparse
 from bayeseval import names
 from bayeseval._typing import Floats, Index
 from bayeseval.design import Design, Relations, Slope, Term
+from bayeseval.engines._marginal_layout import (
+    Elimination,
+    Layout,
+    choose_elimination,
+    lay_out,
+)
 from bayeseval.engines._related import roots
 
 __all__ = [
@@ -33,7 +40,6 @@ __all__ = [
     "Statistics",
     "aggregate",
     "build_statistics",
-    "can_be_eliminated",
 ]
 
 
@@ -145,9 +151,14 @@ class Statistics:
     kept : tuple of Block
         Intercept first.
     eliminated : Block
-        The term with the most levels.
-    cross_map : csr_array, shape ((p + 1)**2, n_classes)
-        Cross-products of the kept columns and the scores, flattened.
+        The eliminated term.
+    layout : Layout
+        Which of the kept coefficients are nested.
+    cross_row, cross_column : ndarray of int, shape (n_products,)
+        Kept columns (p for the scores) of the cross-products that are not zero, the larger
+        one first.
+    cross_map : csr_array, shape (n_products, n_classes)
+        Cross-products of the kept columns and the scores.
     link_map : csr_array, shape (n_links, n_classes)
         Their products with the eliminated columns, where these are not zero.
     link_row, link_level : ndarray of int, shape (n_links,)
@@ -159,6 +170,9 @@ class Statistics:
     cells: Cells
     kept: tuple[Block, ...]
     eliminated: Block
+    layout: Layout
+    cross_row: Index
+    cross_column: Index
     cross_map: sparse.csr_array
     link_map: sparse.csr_array
     link_row: Index
@@ -281,15 +295,16 @@ def build_statistics(
     design : Design
         With a normal prior on the intercept.
     eliminate : str, optional
-        Term to eliminate, whose levels have the same sd; by default the largest of these.
-        The density does not depend on it, only the cost.
+        Term to eliminate, whose levels have the same sd; by default the one with which a factor
+        takes the fewest operations. The density does not depend on it, only the cost.
     loadings : mapping of str to (ndarray of shape (rank,), ndarray of shape (rank, n_levels))
         For every low-rank interaction the sds of the loadings of models, and the loadings of the
         other factor: given these its effects are linear in the loadings of models.
     """
     prior = design.priors[names.INTERCEPT]
     cells = aggregate(design, centre=float(prior.loc or 0.0))
-    eliminated_term = _largest(design) if eliminate is None else design.term(eliminate)
+    chosen = choose_elimination(design.terms, eliminate=eliminate)
+    apart = [chosen.term.name, *(term.name for term in chosen.nested)]
     index = {term.name: _cell_level(term, cells) for term in design.terms if not term.rank}
     kept = [
         Block(
@@ -305,33 +320,38 @@ def build_statistics(
     for slope in design.slopes:
         kept.append(_slope_block(design, slope, cells, start=kept[-1].columns.stop))
     for term in design.terms:
+        if term.name in apart:
+            continue
         if term.rank:
             for sd, values in zip(*(loadings or {})[term.name], strict=True):
                 kept.append(_loading_block(term, sd, values, cells, kept[-1].columns.stop))
-        elif term is not eliminated_term:
+        else:
             kept.append(_block(term, index[term.name], start=kept[-1].columns.stop))
-    eliminated = _block(eliminated_term, index[eliminated_term.name], start=0)
+    layout = _lay_out(kept[-1].columns.stop, chosen)
+    for term in chosen.nested:
+        kept.append(_block(term, index[term.name], start=kept[-1].columns.stop))
+    eliminated = _block(chosen.term, index[chosen.term.name], start=0)
 
     n_kept = kept[-1].columns.stop
     width, n_classes = n_kept + 1, len(cells.known)
-    columns = np.stack([block.columns.start + block.index for block in kept])
-    weights = cells.count
-    targets, values = [], []
-    multiples = [block.weight for block in kept]
-    for column, weight in zip(columns, multiples, strict=True):
-        for other_column, other_weight in zip(columns, multiples, strict=True):
-            targets.append(column * width + other_column)
-            values.append(weights * weight * other_weight)
-        for target in (column * width + n_kept, n_kept * width + column):
-            targets.append(target)
-            values.append(weights * weight * cells.mean)
-    targets.append(np.full(cells.n_cells, width * width - 1))
-    values.append(weights * cells.mean**2 + cells.within)
-    cross_map = _sum_by(targets, values, cells.noise, (width * width, n_classes))
+    columns = [block.columns.start + block.index for block in kept]
+    columns.append(np.full(cells.n_cells, n_kept))
+    multiples = [*(block.weight for block in kept), cells.mean]
+    entries, sums = [], []
+    for i, (column, weight) in enumerate(zip(columns, multiples, strict=True)):
+        # Pairs of terms have no products in common, and one pair at a time takes less memory.
+        for other, other_weight in zip(columns[: i + 1], multiples[: i + 1], strict=True):
+            value = cells.count * weight * other_weight
+            if column is other is columns[-1]:
+                value += cells.within
+            found, position = np.unique(column * width + other, return_inverse=True)
+            entries.append(found)
+            sums.append(_sum_by([position], [value], cells.noise, (len(found), n_classes)))
+    row, column = np.divmod(np.concatenate(entries), width)
+    cross_map = sparse.vstack(sums, format="csr")
 
     link_targets = [eliminated.index * width + column for column in columns]
-    link_targets.append(eliminated.index * width + n_kept)
-    link_values = [*(weights * weight for weight in multiples), weights * cells.mean]
+    link_values = [cells.count * weight for weight in multiples]
     links, position = np.unique(np.stack(link_targets), return_inverse=True)
     link_map = _sum_by(list(position.reshape(len(link_targets), -1)), link_values, cells.noise,
                        (len(links), n_classes))  # fmt: skip
@@ -339,22 +359,22 @@ def build_statistics(
         cells=cells,
         kept=tuple(kept),
         eliminated=eliminated,
+        layout=layout,
+        cross_row=row,
+        cross_column=column,
         cross_map=cross_map,
         link_map=link_map,
         link_row=links % width,
         link_level=links // width,
-        count_map=_sum_by([eliminated.index], [weights], cells.noise, (eliminated.size, n_classes)),
+        count_map=_sum_by(
+            [eliminated.index], [cells.count], cells.noise, (eliminated.size, n_classes)
+        ),
     )
 
 
-def can_be_eliminated(term: Term) -> bool:
-    """Whether the levels of a term have the same sd and are independent a priori."""
-    return not term.is_noise and not term.rank and term.relations is None
-
-
-def _largest(design: Design) -> Term:
-    """The term with the most levels, of those that can be eliminated."""
-    return max(filter(can_be_eliminated, design.terms), key=lambda term: term.n_levels)
+def _lay_out(n_core: int, chosen: Elimination) -> Layout:
+    zero_sum = [i for i, term in enumerate(chosen.nested) if term.zero_sum]
+    return lay_out(n_core, chosen.groups, zero_sum=zero_sum[0] if zero_sum else None)
 
 
 def _block(term: Term, index: Index, *, start: int) -> Block:

@@ -23,12 +23,12 @@ from bayeseval.design import Design
 from bayeseval.engines import _importance
 from bayeseval.engines._evidence import scale_proposal
 from bayeseval.engines._marginal_density import Marginal, build_marginal, one_thread_per_call
-from bayeseval.engines._marginal_stats import can_be_eliminated
+from bayeseval.engines._marginal_layout import eliminations, n_coefficients
 from bayeseval.engines.base import Draws, SamplerSettings, resolve_settings
 from bayeseval.errors import EngineError, by_option
 from bayeseval.families import FAMILIES
 
-__all__ = ["MOST_KEPT", "check_design", "sample", "why_not", "why_not_at_once", "why_not_slopes"]
+__all__ = ["check_design", "sample", "why_not", "why_not_at_once", "why_not_slopes"]
 
 
 _DEFAULTS: Final = {"draws": 1000, "chains": 4}
@@ -36,16 +36,23 @@ _DEFAULTS: Final = {"draws": 1000, "chains": 4}
 # Floating-point operations of Cholesky factors that may be spent on points before a point
 # is used for several draws, and the most draws of a point. Draws of the effects are exact
 # whatever the number of points; the number of points limits that of distinct sds.
-_OPERATIONS: Final = 2.5e10
+_OPERATIONS: Final = 4e10
 _DRAWS_PER_POINT: Final = 4
 _LEAST_POINTS: Final = 128
+
+# Draws of effects take at most this many bytes while points have no weights yet. If more are
+# wanted, they are drawn at the points that the weights choose, which factorises A again.
+_PREPARED_BYTES: Final = 2.5e8
+
+# Most effects for NUTS on the sds, which factorises dense matrices.
+_MOST_FOR_NUTS: Final = 2000
 
 # Required effective points per chain: the convergence gate requires 100.
 _ESS_PER_CHAIN: Final = 125.0
 
-# With more coefficients than this, a factorisation takes longer than a gradient of the
+# Of a dense factor. With more operations, a factorisation takes longer than a gradient of the
 # joint density, and NUTS on all parameters is the better engine.
-MOST_KEPT: Final = 2000
+_MOST_OPERATIONS: Final = 2000.0**3 / 3.0
 
 # Sources of replicate noise, in words.
 _NOISE: Final[Mapping[names.Source, str]] = {
@@ -109,18 +116,14 @@ def check_design(design: Design) -> None:
 
 def why_not_at_once(design: Design) -> str | None:
     """Reason why one factorisation of all effects takes too long; None when it does not."""
-    # Of a low-rank interaction the loadings of models, given those of the other factor.
-    n_effects = sum(
-        term.rank * term.n_members(names.MODEL) if term.rank else term.n_levels
-        for term in design.terms
-    )
-    independent = [term.n_levels for term in design.terms if can_be_eliminated(term)]
-    if not independent:
+    operations = [way.operations(design.terms) for way in eliminations(design.terms)]
+    if not operations:
         return (
             "languages and models are related and the table has one task, so no effects are "
             "independent"
         )
-    if n_effects - max(independent) > MOST_KEPT:
+    if min(operations) > _MOST_OPERATIONS:
+        n_effects = sum(map(n_coefficients, design.terms))
         return f"{n_effects} effects are too many to integrate out at once"
     return None
 
@@ -222,10 +225,16 @@ class _Run:
     def _evaluate(
         self, points: Floats, seed: np.random.SeedSequence
     ) -> tuple[Floats, dict[str, Floats]]:
-        """Log posterior of points, and as many draws of the effects as each will likely need."""
+        """Log posterior of points, and the draws of the effects that each will likely need."""
         self.report("importance sampling", 0, len(points), "")
         n_effects = 1 + -(-self.n_draws * self.chains // len(points))
-        result = self.marginal.log_posterior_and_effects(points, n_effects, seed=seed)
+        statistics = self.marginal.statistics
+        n_values = len(points) * n_effects * (statistics.n_kept + statistics.eliminated.size)
+        result: tuple[Floats, dict[str, Floats]]
+        if 8 * n_values <= _PREPARED_BYTES:
+            result = self.marginal.log_posterior_and_effects(points, n_effects, seed=seed)
+        else:
+            result = self.marginal.log_posterior(points), {}
         self.report("importance sampling", len(points), len(points), "")
         return result
 
@@ -234,7 +243,7 @@ class _Run:
 
     def n_points(self) -> int:
         """Points per chain, a power of two."""
-        affordable = _OPERATIONS / (self.marginal.statistics.n_kept**3 / 3.0) / self.chains
+        affordable = _OPERATIONS / self.marginal.statistics.layout.operations / self.chains
         most = max(_LEAST_POINTS, _power_of_two(self.n_draws))
         least = max(_LEAST_POINTS, _power_of_two(self.n_draws // _DRAWS_PER_POINT))
         return max(least, min(most, _power_of_two(int(affordable)) // 2))
@@ -273,6 +282,14 @@ class _Run:
     def _nuts(self, proposal: _importance.Proposal, attrs: dict[str, str | float]) -> Draws:
         from bayeseval.engines import _marginal_nuts
 
+        n_effects = self.marginal.statistics.n_kept
+        if n_effects > _MOST_FOR_NUTS:
+            raise EngineError(
+                f"engine marginal: the importance weights are unreliable (k-hat "
+                f"{float(attrs['k_hat']):.2f}, at most {_importance.K_HAT_MAX:g} is allowed) and "
+                f"{n_effects} effects are too many for NUTS on the standard deviations; use the "
+                f"engine numpyro{by_option('--engine numpyro')}"
+            )
         self.report("NUTS", 0, 1, f"importance weights have k-hat {float(attrs['k_hat']):.2f}")
         for_starts, for_nuts, for_effects = self._seeds("nuts")
         uniform = np.random.default_rng(for_starts).uniform(
@@ -330,6 +347,8 @@ def _take(
     -------
     dict of str to ndarray, shape (repeat.sum(), n_levels)
     """
+    if not prepared:
+        return marginal.effects(phi[point], repeat, seed=seed)
     n_prepared = next(iter(prepared.values())).shape[1]
     index = np.repeat(point, repeat)
     rank = np.arange(len(index)) - np.repeat(np.cumsum(repeat) - repeat, repeat)
