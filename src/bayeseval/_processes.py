@@ -1,4 +1,4 @@
-"""Independent pieces of work, one after the other or in several processes."""
+"""Independent pieces of work: one after the other, in several processes, or on a Dask cluster."""
 
 from __future__ import annotations
 
@@ -11,13 +11,21 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from typing import TypeVar
 
 from bayeseval._arguments import as_whole_number
+from bayeseval._cluster import Cluster, completed, find_cluster
 from bayeseval._typing import Progress
-from bayeseval.errors import addresses_command_line, addressing_command_line, argument
+from bayeseval.errors import (
+    InputError,
+    addresses_command_line,
+    addressing_command_line,
+    argument,
+)
 
 __all__ = ["run_all", "sensible_jobs"]
 
+Shared = TypeVar("Shared")
 Item = TypeVar("Item")
 Result = TypeVar("Result")
+Piece = TypeVar("Piece")
 
 
 @contextlib.contextmanager
@@ -38,18 +46,18 @@ def _children_ignore_interrupt() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _closed(results: Generator[Result]) -> Iterator[None]:
-    """End the processes when a progress report raises an exception (Ctrl-C)."""
+def _closed(pieces: Generator[Piece]) -> Iterator[Generator[Piece]]:
+    """End what is running when a progress report raises an exception (Ctrl-C)."""
     try:
-        yield
+        yield pieces
     finally:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message=".*tasks which were still being processed")
-            results.close()
+            pieces.close()
 
 
-def sensible_jobs(jobs: int | None, *, cores_each: int) -> int:
-    """Number of processes that keep the cores busy without competing for them.
+def sensible_jobs(jobs: int | None, *, cores_each: int, dask: str | None = None) -> int | Cluster:
+    """Number of processes that keep the cores busy without competing for them, or a cluster.
 
     Parameters
     ----------
@@ -58,12 +66,23 @@ def sensible_jobs(jobs: int | None, *, cores_each: int) -> int:
     cores_each : int
         Cores that one piece of work keeps busy, see
         :func:`bayeseval.engines.cores_of`.
+    dask : str, optional
+        Address of the scheduler of a Dask cluster that does the work instead.
 
     Raises
     ------
     InputError
-        If `jobs` is no whole number, or less than one.
+        If `jobs` is no whole number, or less than one, or both are given.
+    EngineError
+        If the cluster cannot be used, see :func:`bayeseval._cluster.find_cluster`.
     """
+    if dask is not None:
+        if jobs is not None:
+            raise InputError(
+                f"{argument('jobs')} counts processes of this machine, and {argument('dask')} "
+                "names a cluster; give one of them"
+            )
+        return find_cluster(dask)
     if jobs is not None:
         return as_whole_number(argument("jobs"), jobs, least=1)
     has_affinity = hasattr(os, "sched_getaffinity")
@@ -72,61 +91,95 @@ def sensible_jobs(jobs: int | None, *, cores_each: int) -> int:
 
 
 def _work_for(
-    command_line: bool, work: Callable[[Item, Progress | None], Result], item: Item
-) -> Result:
+    command_line: bool,
+    work: Callable[[Shared, Item, Progress | None], Result],
+    shared: Shared,
+    item: Item,
+    position: int,
+) -> tuple[int, Result]:
     """The work in another process, whose messages are for the same user."""
     with addressing_command_line(command_line):
-        return work(item, None)
+        return position, work(shared, item, None)
+
+
+def _pieces(
+    work: Callable[[Shared, Item, Progress | None], Result],
+    items: Sequence[Item],
+    shared: Shared,
+    jobs: int | Cluster,
+    beat: Progress,
+) -> Generator[tuple[int, Result] | None]:
+    """Positions and results as they are finished; None now and then on a cluster."""
+    if isinstance(jobs, Cluster):
+        yield from completed(jobs, work, items, shared)
+    elif jobs == 1 or len(items) < 2:
+        for position, item in enumerate(items):
+            yield position, work(shared, item, beat)
+    else:
+        from joblib import Parallel, delayed
+
+        run = Parallel(n_jobs=min(jobs, len(items)), return_as="generator_unordered")
+        addressed = addresses_command_line()
+        with _children_ignore_interrupt():
+            generated = run(
+                delayed(_work_for)(addressed, work, shared, item, position)
+                for position, item in enumerate(items)
+            )
+        yield from generated
 
 
 def run_all(
-    work: Callable[[Item, Progress | None], Result],
+    work: Callable[[Shared, Item, Progress | None], Result],
     items: Sequence[Item],
     *,
-    jobs: int,
+    shared: Shared,
+    jobs: int | Cluster,
     stage: str,
     progress: Progress,
     labels: Sequence[str] = (),
+    keep: Callable[[int, Result], None] | None = None,
 ) -> list[Result]:
-    """Results of ``work(item, beat)`` in the order of the items.
+    """Results of ``work(shared, item, beat)`` in the order of the items.
 
     Parameters
     ----------
     work : callable
-        A function of a module, so that other processes can import it. It calls its second
-        argument regularly, which handles Ctrl-C; None in another process.
+        A function of a module, so that other processes can import it. It calls its last
+        argument regularly, which handles Ctrl-C; None in another process of this machine.
     items : sequence
         What to work on.
-    jobs : int
-        Processes; 1 works in this one. The results are the same.
+    shared : object
+        What all pieces need, as large as it may be: workers of a cluster get it once.
+    jobs : int or Cluster
+        As :func:`sensible_jobs` returns it: processes, where 1 works in this one, or a
+        cluster. The results are the same.
     stage : str
         Name of the stage in progress reports.
     progress : callable
         Called as ``progress(stage, done, total, remark)``.
     labels : sequence of str
         The remark after each item; none if left out, and none after the last item.
+    keep : callable, optional
+        Called in this process as ``keep(position, result)`` for each piece as soon as it is
+        finished, whatever the order, to store what an interruption must not lose.
     """
-    remarks = (*labels[:-1], "") if labels else ("",) * len(items)
-    progress(stage, 0, len(items), "")
-    results: list[Result] = []
-    if jobs == 1 or len(items) < 2:
-        for item in items:
-            done = len(results)
+    total = len(items)
+    progress(stage, 0, total, "")
+    results: dict[int, Result] = {}
 
-            def beat(inner: str, at: int, total: int, remark: str, done: int = done) -> None:
-                progress(stage, done, len(items), inner)
+    def beat(inner: str, at: int, of: int, remark: str) -> None:
+        progress(stage, len(results), total, inner)
 
-            results.append(work(item, beat))
-            progress(stage, len(results), len(items), remarks[done])
-        return results
-    from joblib import Parallel, delayed
-
-    run = Parallel(n_jobs=min(jobs, len(items)), return_as="generator")
-    with _children_ignore_interrupt():
-        addressed = addresses_command_line()
-        generated = run(delayed(_work_for)(addressed, work, item) for item in items)
-    with _closed(generated):
-        for result in generated:
-            results.append(result)
-            progress(stage, len(results), len(items), remarks[len(results) - 1])
-    return results
+    with _closed(_pieces(work, items, shared, jobs, beat)) as pieces:
+        for piece in pieces:
+            if piece is None:
+                # Nothing is finished, but Ctrl-C may have been pressed.
+                progress(stage, len(results), total, "")
+                continue
+            position, result = piece
+            results[position] = result
+            if keep is not None:
+                keep(position, result)
+            is_last = len(results) == total
+            progress(stage, len(results), total, labels[position] if labels and not is_last else "")
+    return [results[i] for i in range(total)]
