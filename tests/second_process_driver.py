@@ -18,8 +18,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from bayeseval import _processes
-from bayeseval._processes import begin, second_process
+from bayeseval import _second_process
+from bayeseval._second_process import begin, second_process
 from bayeseval.cli import main
 
 READY: list[int] = []
@@ -100,7 +100,7 @@ def fits(folder: Path) -> dict[str, Any]:
     """The files of a fit whose figures this process draws, and of one where another does."""
     from bayeseval.fitting.report import folder as results
 
-    draw, original = results.figure_writers, _processes._can_be_copied
+    draw, original = results.figure_writers, _second_process._can_be_copied
     drawn_here: list[str] = []
     made: dict[str, Any] = {}
     for where, allowed in (("here", False), ("elsewhere", True)):
@@ -110,7 +110,7 @@ def fits(folder: Path) -> dict[str, Any]:
             return draw(*args, **kwargs)
 
         vars(results).update(figure_writers=noted)
-        vars(_processes).update(
+        vars(_second_process).update(
             _can_be_copied=lambda allowed=allowed: allowed and original(),
         )
         out = folder / where

@@ -26,6 +26,7 @@ BASE = (
     *(
         "_arguments",
         "_calls",
+        "_cluster",
         "_compat",
         "_diagnostics",
         "_html",

@@ -23,7 +23,6 @@ from bayeseval import names
 from bayeseval.calibration import Calibration, PreparedCalibration, prepare_calibration
 from bayeseval.calibration.bands import coverage_interval, uniformity
 from bayeseval.calibration.draw import check_drawable, draw_table
-from bayeseval.calibration.parts import store_part
 from bayeseval.calibration.quantities import Levels
 from bayeseval.calibration.ranks import randomised_rank
 from bayeseval.calibration.run import RANKED_DRAWS, Fitted, Job, draw_and_fit, locate, simulate_one
@@ -616,8 +615,8 @@ def test_a_simulation_is_the_same_alone_and_in_another_process(
 
     `run_all` itself is tested with processes of its own; these would load JAX twice.
     """
-    sent = pickle.loads(pickle.dumps((JOB, 5)))
-    part = simulate_one(sent, None)
+    sent = pickle.loads(pickle.dumps(JOB))
+    part = simulate_one(sent, 5, None)
     expected = located[5].drop(columns="simulation")
     assert part["simulation"] == 5
     pd.testing.assert_frame_equal(pd.DataFrame(part["rows"]), expected, check_dtype=False)
@@ -829,12 +828,8 @@ def call(
     """The command on a tiny table; what simulations found is taken from the calibration above."""
     parts = calibration.parts()
 
-    def found(asked: tuple[Job, int], beat: object) -> dict[str, Any]:
-        job, number = asked
-        part = {**parts[number], "path": f"seed {job.seed}"}
-        if job.folder is not None:
-            store_part(part, job.folder)
-        return part
+    def found(job: Job, number: int, beat: object) -> dict[str, Any]:
+        return {**parts[number], "path": f"seed {job.seed}"}
 
     monkeypatch.setattr("bayeseval.calibration.run.simulate_one", found)
     table = tmp_path / "tiny.csv"

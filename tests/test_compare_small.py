@@ -573,7 +573,7 @@ def test_the_number_of_processes_follows_from_the_cores_of_the_engines(
     module = import_module("bayeseval.comparison.run")
     asked: list[tuple[int | None, int]] = []
 
-    def sensible(jobs: int | None, *, cores_each: int) -> int:
+    def sensible(jobs: int | None, *, cores_each: int, dask: str | None = None) -> int:
         asked.append((jobs, cores_each))
         return len(asked)
 

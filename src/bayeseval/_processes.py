@@ -1,39 +1,35 @@
-"""Independent pieces of work: one after the other, in several processes, or beside other work."""
+"""Independent pieces of work: one after the other, in several processes, or on a Dask cluster."""
 
 from __future__ import annotations
 
 import contextlib
 import os
-import pickle
 import signal
-import sys
 import threading
 import warnings
 from collections.abc import Callable, Generator, Iterator, Sequence
-from contextvars import ContextVar
-from queue import SimpleQueue
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TypeVar
 
 from bayeseval._arguments import as_whole_number
+from bayeseval._cluster import Cluster, completed, find_cluster
 from bayeseval._typing import Progress
-from bayeseval.errors import addresses_command_line, addressing_command_line, argument
+from bayeseval.errors import (
+    InputError,
+    addresses_command_line,
+    addressing_command_line,
+    argument,
+)
 
-if TYPE_CHECKING:
-    from multiprocessing.connection import Connection
+__all__ = ["children_ignore_interrupt", "run_all", "sensible_jobs"]
 
-__all__ = ["begin", "run_all", "second_process", "sensible_jobs"]
-
+Shared = TypeVar("Shared")
 Item = TypeVar("Item")
 Result = TypeVar("Result")
-
-# Threads of these libraries do not survive a fork, and may hold a lock at that moment.
-_THREADED: Final = ("jax", "torch")
-# Seconds after which a result is not waited for any longer: something must have gone wrong.
-_LONGEST: Final = 600.0
+Piece = TypeVar("Piece")
 
 
 @contextlib.contextmanager
-def _children_ignore_interrupt() -> Iterator[None]:
+def children_ignore_interrupt() -> Iterator[None]:
     """Processes started meanwhile ignore Ctrl-C; this process receives it and ends them.
 
     A process inherits the signals that are ignored when it starts. A signal mask is not
@@ -50,18 +46,18 @@ def _children_ignore_interrupt() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _closed(results: Generator[Result]) -> Iterator[None]:
-    """End the processes when a progress report raises an exception (Ctrl-C)."""
+def _closed(pieces: Generator[Piece]) -> Iterator[Generator[Piece]]:
+    """End what is running when a progress report raises an exception (Ctrl-C)."""
     try:
-        yield
+        yield pieces
     finally:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message=".*tasks which were still being processed")
-            results.close()
+            pieces.close()
 
 
-def sensible_jobs(jobs: int | None, *, cores_each: int) -> int:
-    """Number of processes that keep the cores busy without competing for them.
+def sensible_jobs(jobs: int | None, *, cores_each: int, dask: str | None = None) -> int | Cluster:
+    """Number of processes that keep the cores busy without competing for them, or a cluster.
 
     Parameters
     ----------
@@ -70,12 +66,23 @@ def sensible_jobs(jobs: int | None, *, cores_each: int) -> int:
     cores_each : int
         Cores that one piece of work keeps busy, see
         :func:`bayeseval.engines.cores_of`.
+    dask : str, optional
+        Address of the scheduler of a Dask cluster that does the work instead.
 
     Raises
     ------
     InputError
-        If `jobs` is no whole number, or less than one.
+        If `jobs` is no whole number, or less than one, or both are given.
+    EngineError
+        If the cluster cannot be used, see :func:`bayeseval._cluster.find_cluster`.
     """
+    if dask is not None:
+        if jobs is not None:
+            raise InputError(
+                f"{argument('jobs')} counts processes of this machine, and {argument('dask')} "
+                "names a cluster; give one of them"
+            )
+        return find_cluster(dask)
     if jobs is not None:
         return as_whole_number(argument("jobs"), jobs, least=1)
     has_affinity = hasattr(os, "sched_getaffinity")
@@ -84,203 +91,95 @@ def sensible_jobs(jobs: int | None, *, cores_each: int) -> int:
 
 
 def _work_for(
-    command_line: bool, work: Callable[[Item, Progress | None], Result], item: Item
-) -> Result:
+    command_line: bool,
+    work: Callable[[Shared, Item, Progress | None], Result],
+    shared: Shared,
+    item: Item,
+    position: int,
+) -> tuple[int, Result]:
     """The work in another process, whose messages are for the same user."""
     with addressing_command_line(command_line):
-        return work(item, None)
+        return position, work(shared, item, None)
+
+
+def _pieces(
+    work: Callable[[Shared, Item, Progress | None], Result],
+    items: Sequence[Item],
+    shared: Shared,
+    jobs: int | Cluster,
+    beat: Progress,
+) -> Generator[tuple[int, Result] | None]:
+    """Positions and results as they are finished; None now and then on a cluster."""
+    if isinstance(jobs, Cluster):
+        yield from completed(jobs, work, items, shared)
+    elif jobs == 1 or len(items) < 2:
+        for position, item in enumerate(items):
+            yield position, work(shared, item, beat)
+    else:
+        from joblib import Parallel, delayed
+
+        run = Parallel(n_jobs=min(jobs, len(items)), return_as="generator_unordered")
+        addressed = addresses_command_line()
+        with children_ignore_interrupt():
+            generated = run(
+                delayed(_work_for)(addressed, work, shared, item, position)
+                for position, item in enumerate(items)
+            )
+        yield from generated
 
 
 def run_all(
-    work: Callable[[Item, Progress | None], Result],
+    work: Callable[[Shared, Item, Progress | None], Result],
     items: Sequence[Item],
     *,
-    jobs: int,
+    shared: Shared,
+    jobs: int | Cluster,
     stage: str,
     progress: Progress,
     labels: Sequence[str] = (),
+    keep: Callable[[int, Result], None] | None = None,
 ) -> list[Result]:
-    """Results of ``work(item, beat)`` in the order of the items.
+    """Results of ``work(shared, item, beat)`` in the order of the items.
 
     Parameters
     ----------
     work : callable
-        A function of a module, so that other processes can import it. It calls its second
-        argument regularly, which handles Ctrl-C; None in another process.
+        A function of a module, so that other processes can import it. It calls its last
+        argument regularly, which handles Ctrl-C; None in another process of this machine.
     items : sequence
         What to work on.
-    jobs : int
-        Processes; 1 works in this one. The results are the same.
+    shared : object
+        What all pieces need, as large as it may be: workers of a cluster get it once.
+    jobs : int or Cluster
+        As :func:`sensible_jobs` returns it: processes, where 1 works in this one, or a
+        cluster. The results are the same.
     stage : str
         Name of the stage in progress reports.
     progress : callable
         Called as ``progress(stage, done, total, remark)``.
     labels : sequence of str
         The remark after each item; none if left out, and none after the last item.
+    keep : callable, optional
+        Called in this process as ``keep(position, result)`` for each piece as soon as it is
+        finished, whatever the order, to store what an interruption must not lose.
     """
-    remarks = (*labels[:-1], "") if labels else ("",) * len(items)
-    progress(stage, 0, len(items), "")
-    results: list[Result] = []
-    if jobs == 1 or len(items) < 2:
-        for item in items:
-            done = len(results)
+    total = len(items)
+    progress(stage, 0, total, "")
+    results: dict[int, Result] = {}
 
-            def beat(inner: str, at: int, total: int, remark: str, done: int = done) -> None:
-                progress(stage, done, len(items), inner)
+    def beat(inner: str, at: int, of: int, remark: str) -> None:
+        progress(stage, len(results), total, inner)
 
-            results.append(work(item, beat))
-            progress(stage, len(results), len(items), remarks[done])
-        return results
-    from joblib import Parallel, delayed
-
-    run = Parallel(n_jobs=min(jobs, len(items)), return_as="generator")
-    with _children_ignore_interrupt():
-        addressed = addresses_command_line()
-        generated = run(delayed(_work_for)(addressed, work, item) for item in items)
-    with _closed(generated):
-        for result in generated:
-            results.append(result)
-            progress(stage, len(results), len(items), remarks[len(results) - 1])
-    return results
-
-
-@contextlib.contextmanager
-def second_process(prepare: Callable[[], object]) -> Iterator[None]:
-    """Have a second process for what :func:`begin` is given meanwhile, where that is safe.
-
-    It is a copy of this process, so that nothing is imported twice. There is none where the
-    system is not Linux, this process has one core or several threads of Python, or a library is
-    loaded whose threads a copy would lack.
-
-    Parameters
-    ----------
-    prepare : callable
-        Called in the second process before it is given anything: imports of what it will need.
-    """
-    second = _start(prepare)
-    token = _SECOND.set(second)
-    try:
-        yield
-    finally:
-        _SECOND.reset(token)
-        if second is not None:
-            second.end()
-
-
-def begin(work: Callable[[], Result]) -> Callable[[], Result | None]:
-    """Begin a piece of work in the second process, if there is one.
-
-    Parameters
-    ----------
-    work : callable
-        Can be pickled, and so can its result.
-
-    Returns
-    -------
-    callable
-        Waits for the result. None if there is no second process, or if the work warned or failed
-        there: then it is for the caller to do the work, and to warn or fail.
-    """
-    second = _SECOND.get()
-    if second is None:
-        return lambda: None
-    number = second.give(work)
-    return lambda: second.take(number)
-
-
-class _Second:
-    """A process that works on one thing after the other, from the side of the one that asks."""
-
-    def __init__(self, process: Any, connection: Connection) -> None:
-        self._process, self._connection = process, connection
-        self._given = 0
-        self._results: list[Any] = []
-
-    def give(self, work: Callable[[], object]) -> int:
-        """Hand over work; its number."""
-        self._given += 1
-        with contextlib.suppress(BrokenPipeError):
-            self._connection.send_bytes(pickle.dumps(work))
-        return self._given - 1
-
-    def take(self, number: int) -> Any:
-        """Result of the work with this number; None if it has none."""
-        while len(self._results) <= number:
-            try:
-                result = self._connection.recv() if self._connection.poll(_LONGEST) else None
-            except (EOFError, ConnectionError):
-                # The process has died, for lack of memory for example.
-                result = None
-            self._results.append(result)
-        return self._results[number]
-
-    def end(self) -> None:
-        """End the process, whatever it is working on."""
-        self._process.kill()
-        self._process.join()
-        self._connection.close()
-
-
-_SECOND: Final[ContextVar[_Second | None]] = ContextVar("second", default=None)
-
-
-def _start(prepare: Callable[[], object]) -> _Second | None:
-    import multiprocessing
-
-    if not _can_be_copied() or multiprocessing.current_process().daemon:
-        return None
-    context = multiprocessing.get_context("fork")
-    ours, theirs = context.Pipe()
-    process = context.Process(target=_serve, args=(ours, theirs, prepare), daemon=True)
-    with _children_ignore_interrupt(), warnings.catch_warnings():
-        # The threads are those of BLAS, which ends them before a fork and starts them again.
-        warnings.filterwarnings("ignore", ".*use of fork", DeprecationWarning)
-        try:
-            process.start()
-        except OSError:
-            # No process is allowed, or no memory is left for one; the work is done here.
-            ours.close()
-            theirs.close()
-            return None
-    theirs.close()
-    return _Second(process, ours)
-
-
-def _can_be_copied() -> bool:
-    """Whether a copy of this process works, and has a core to work on."""
-    return (
-        sys.platform == "linux"
-        and sensible_jobs(None, cores_each=1) > 1
-        and threading.active_count() == 1
-        and not any(name in sys.modules for name in _THREADED)
-    )
-
-
-def _serve(ours: Connection, theirs: Connection, prepare: Callable[[], object]) -> None:
-    """Work on what the other process sends until it closes the connection, or is no more."""
-    # Otherwise this process would wait for itself.
-    ours.close()
-    waiting: SimpleQueue[bytes | None] = SimpleQueue()
-
-    def receive() -> None:
-        # In a thread of its own: the other process must not wait until a piece of work is done.
-        with contextlib.suppress(EOFError, ConnectionError):
-            while True:
-                waiting.put(theirs.recv_bytes())
-        waiting.put(None)
-
-    threading.Thread(target=receive, daemon=True).start()
-    _quietly(prepare)
-    with contextlib.suppress(ConnectionError):
-        while (given := waiting.get()) is not None:
-            theirs.send(_quietly(pickle.loads(given)))
-
-
-def _quietly(work: Callable[[], Result]) -> Result | None:
-    """Result of work; None if it warned or failed: the other process repeats it, and says so."""
-    with warnings.catch_warnings(record=True) as warned:
-        try:
-            result = work()
-        except Exception:
-            return None
-    return None if warned else result
+    with _closed(_pieces(work, items, shared, jobs, beat)) as pieces:
+        for piece in pieces:
+            if piece is None:
+                # Nothing is finished, but Ctrl-C may have been pressed.
+                progress(stage, len(results), total, "")
+                continue
+            position, result = piece
+            results[position] = result
+            if keep is not None:
+                keep(position, result)
+            is_last = len(results) == total
+            progress(stage, len(results), total, labels[position] if labels and not is_last else "")
+    return [results[i] for i in range(total)]

@@ -14,6 +14,7 @@ import numpy as np
 
 from bayeseval._arguments import as_path, as_whole_number
 from bayeseval._calls import explained
+from bayeseval._cluster import Cluster
 from bayeseval._optional import versions
 from bayeseval._processes import run_all, sensible_jobs
 from bayeseval._progress import reporting
@@ -114,6 +115,7 @@ class PreparedCalibration:
         self,
         *,
         jobs: int | None = None,
+        dask: str | None = None,
         work: str | Path | None = None,
         ready: Calibration | None = None,
         progress: Progress | None = None,
@@ -122,7 +124,7 @@ class PreparedCalibration:
 
         Parameters
         ----------
-        jobs, work
+        jobs, dask, work
             As for :func:`calibrate`.
         ready : Calibration, optional
             Earlier simulations of the same calibration, which are not made again.
@@ -140,7 +142,7 @@ class PreparedCalibration:
         InputError
             If another process works on the same calibration in `work`.
         """
-        at_once = sensible_jobs(jobs, cores_each=cores_of(self.like.engine.name))
+        at_once = sensible_jobs(jobs, cores_each=cores_of(self.like.engine.name), dask=dask)
         done = {} if ready is None else ready.parts()
         folder = None if work is None else self.kept_in(as_path("work", work))
         with nullcontext() if folder is None else alone_in(folder):
@@ -162,7 +164,7 @@ class PreparedCalibration:
         self,
         done: dict[int, dict[str, Any]],
         folder: Path | None,
-        at_once: int,
+        at_once: int | Cluster,
         progress: Progress | None,
     ) -> list[dict[str, Any]]:
         """What all simulations found: those that are done, and the others now."""
@@ -170,13 +172,15 @@ class PreparedCalibration:
             done = done | finished_parts(folder)
         missing = [i for i in range(self.simulations) if i not in done]
         if missing:
-            job = Job(self.like, self.priors, self.seed, folder)
             parts = run_all(
                 simulate_one,
-                [(job, i) for i in missing],
+                missing,
+                shared=Job(self.like, self.priors, self.seed),
                 jobs=at_once,
                 stage="simulating",
                 progress=progress or (lambda stage, done, total, remark: None),
+                # By this process: those of a cluster may not reach the folder.
+                keep=None if folder is None else lambda i, part: store_part(part, folder),
             )
             done = done | dict(zip(missing, parts, strict=True))
         return [done[i] for i in range(self.simulations)]
@@ -215,7 +219,6 @@ class Job:
     like: Prepared
     priors: Priors
     seed: int
-    folder: Path | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -288,13 +291,15 @@ def locate(job: Job, number: int, fitted: Fitted) -> pd.DataFrame:
     )
 
 
-def simulate_one(asked: tuple[Job, int], beat: Progress | None) -> dict[str, Any]:
+def simulate_one(job: Job, number: int, beat: Progress | None) -> dict[str, Any]:
     """Draw a truth and a table, fit it, and say where the truth lies.
 
     Parameters
     ----------
-    asked : tuple of Job and int
-        What all simulations share, and the number of this one.
+    job : Job
+        What all simulations share.
+    number : int
+        Of this one.
     beat : callable, optional
         Called now and then.
 
@@ -304,7 +309,6 @@ def simulate_one(asked: tuple[Job, int], beat: Progress | None) -> dict[str, Any
         As it is stored: ``simulation``, ``status`` (``fitted``, ``gate failed`` or ``not
         fitted``), ``reason``, ``path``, and the columns of the ranks, ``rows``.
     """
-    job, number = asked
     part: dict[str, Any] = {"simulation": number, "status": "fitted", "reason": "", "path": ""}
     try:
         fitted = draw_and_fit(job, number, beat)
@@ -316,8 +320,6 @@ def simulate_one(asked: tuple[Job, int], beat: Progress | None) -> dict[str, Any
             part |= {"status": "gate failed", "reason": "; ".join(failed)}
         rows = locate(job, number, fitted)
         part |= {"path": fitted.path, "rows": {str(n): rows[n].tolist() for n in rows}}
-    if job.folder is not None:
-        store_part(part, job.folder)
     return part
 
 
@@ -401,6 +403,7 @@ def calibrate(
     seed: int = 0,
     work: str | Path | None = None,
     jobs: int | None = None,
+    dask: str | None = None,
     progress: Progress | bool | None = None,
 ) -> Calibration:
     """Simulate tables from the priors, fit them, and compare the results with the true values.
@@ -440,6 +443,9 @@ def calibrate(
     jobs : int, optional
         Number of simulations that run in parallel, in processes of their own; None is one per core,
         or one per four cores where NUTS runs its four chains. The results do not depend on it.
+    dask : str, optional
+        Address ``tcp://host:port`` of the scheduler of a Dask cluster, whose workers make the
+        simulations instead.
     progress : bool or callable, optional
         True shows progress on stderr; a callable is called as
         ``progress(stage, done, total, remark)``.
@@ -473,7 +479,7 @@ def calibrate(
         spec, like=table, simulations=simulations, engine=engine, priors=priors, settings=settings
     )
     with reporting(progress) as report:
-        return prepared.run(jobs=jobs, work=work, progress=report)
+        return prepared.run(jobs=jobs, dask=dask, work=work, progress=report)
 
 
 def _given(settings: SamplerSettings) -> dict[str, Any]:

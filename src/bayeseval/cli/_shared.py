@@ -31,6 +31,7 @@ __all__ = [
     "Chains",
     "CiProb",
     "CommonPairs",
+    "Dask",
     "Draws",
     "Engine",
     "EngineName",
@@ -262,6 +263,15 @@ Jobs = Annotated[
         metavar="N",
         help="Fits to run in parallel.",
         show_default="one per core; NUTS: one per four",
+        rich_help_panel=SAMPLING,
+    ),
+]
+Dask = Annotated[
+    str | None,
+    typer.Option(
+        metavar="tcp://HOST:PORT",
+        help="Run the fits at the workers of the Dask cluster that has this scheduler.",
+        show_default="processes of this machine",
         rich_help_panel=SAMPLING,
     ),
 ]

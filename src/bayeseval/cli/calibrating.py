@@ -10,6 +10,7 @@ from bayeseval.cli._shared import (
     DATA,
     OUTPUT,
     Chains,
+    Dask,
     Draws,
     Engine,
     FigureFormat,
@@ -84,6 +85,7 @@ def calibrate(
     chains: Chains = None,
     seed: Seed = 0,
     jobs: Jobs = None,
+    dask: Dask = None,
     out: Out = None,
     force: Annotated[
         bool,
@@ -126,7 +128,9 @@ def calibrate(
         check_number(simulations, folder, ready, own)
     try:
         with progress_bar("", quiet=quiet) as progress:
-            calibration = prepared.run(jobs=jobs, work=work, ready=ready, progress=progress)
+            calibration = prepared.run(
+                jobs=jobs, dask=dask, work=work, ready=ready, progress=progress
+            )
     except KeyboardInterrupt as error:
         kept = f"finished simulations are kept in {own}; run the same command again to continue"
         if not any(own.glob("*.json")):

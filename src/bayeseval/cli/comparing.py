@@ -14,6 +14,7 @@ from bayeseval.cli._shared import (
     SAMPLING,
     CommonPairs,
     CovariateFile,
+    Dask,
     Engine,
     FigureFormat,
     Force,
@@ -86,6 +87,7 @@ def compare(
         ),
     ] = 20,
     jobs: Jobs = None,
+    dask: Dask = None,
     no_figures: NoFigures = False,
     figure_format: FigureFormat = "png",
     out: Out = None,
@@ -116,10 +118,11 @@ def compare(
     folder = out or prepared.default_folder
     check_target(folder, prepared.identity, force=force)
     with progress_bar("", quiet=quiet) as progress:
+        where: dict[str, Any] = {"jobs": jobs, "dask": dask, "progress": progress}
         compared = (
-            prepared.run(jobs=jobs, progress=progress)
+            prepared.run(**where)
             if isinstance(prepared, PreparedHoldout)
-            else prepared.run(ready=find_fits(prepared.fits), jobs=jobs, progress=progress)
+            else prepared.run(ready=find_fits(prepared.fits), **where)
         )
     # Printed before it is saved: an error of writing the folder does not lose the results.
     echo(str(compared))

@@ -114,8 +114,8 @@ def fit(
     quiet: Quiet = False,
 ) -> None:
     """Fit one model to one benchmark and write a result folder."""
-    from bayeseval._processes import second_process
     from bayeseval._progress import progress_bar
+    from bayeseval._second_process import second_process
     from bayeseval.engines import SamplerSettings
     from bayeseval.fitting.prepared import Origin, prepare
     from bayeseval.output._style import load_drawing

@@ -12,6 +12,7 @@ from bayeseval.cli._shared import (
     EXIT_GATE_FAILED,
     CommonPairs,
     CovariateFile,
+    Dask,
     Engine,
     FigureFormat,
     Force,
@@ -61,6 +62,7 @@ def sensitivity(
     engine: Engine = "auto",
     seed: Seed = 0,
     jobs: Jobs = None,
+    dask: Dask = None,
     out: Out = None,
     force: Force = False,
     no_figures: NoFigures = False,
@@ -89,7 +91,7 @@ def sensitivity(
     folder = out or prepared.default_folder
     check_target(folder, prepared.identity, force=force)
     with progress_bar("", quiet=quiet) as progress:
-        analysis = prepared.run(jobs=jobs, progress=progress)
+        analysis = prepared.run(jobs=jobs, dask=dask, progress=progress)
     # Printed before it is saved: an error of writing the folder does not lose the results.
     echo(str(analysis))
     analysis.save(folder, figures=False if no_figures else figure_format, force=force)

@@ -15,7 +15,7 @@ from bayeseval import names
 from bayeseval._arguments import as_number, as_whole_number
 from bayeseval._processes import run_all, sensible_jobs
 from bayeseval._random import generator
-from bayeseval._typing import Floats, Index
+from bayeseval._typing import Bools, Floats, Index
 from bayeseval.comparison.held_out import HeldOut, holdout_identity, main_table, sentences
 from bayeseval.comparison.models import SpecSource, check_asked, model_name, prepare_models
 from bayeseval.comparison.predictive import normal_scores, sampled_scores
@@ -73,6 +73,19 @@ class MeasuredCells(NamedTuple):
     n_prompts: Floats
 
 
+class _Shared(NamedTuple):
+    """What all fits share, by model or by repeat.
+
+    The fits without what is left out are prepared again where they run: whole tables are
+    larger than what says which of their records are left out.
+    """
+
+    fits: tuple[Prepared, ...]
+    cells: tuple[MeasuredCells, ...]
+    held: tuple[Bools, ...]
+    rows: tuple[Index, ...]
+
+
 class _Task(NamedTuple):
     """One fit, and the cells of the table that it does without."""
 
@@ -96,8 +109,6 @@ class PreparedHoldout:
     ----------
     fits : tuple of Prepared
         Of the whole table, one for each model; they are not run.
-    training : tuple of tuple of Prepared
-        For each model, the fits of what each repeat leaves.
     splits : Splits
         What each repeat leaves out.
     by : str
@@ -107,7 +118,6 @@ class PreparedHoldout:
     """
 
     fits: tuple[Prepared, ...]
-    training: tuple[tuple[Prepared, ...], ...]
     splits: Splits
     by: names.LeftOut
     share: float
@@ -133,12 +143,18 @@ class PreparedHoldout:
         called = "-".join([*(model_name(one) for one in self.fits), *asked])
         return default_folder(first.records.name, called, "compare", first.settings.seed)
 
-    def run(self, *, jobs: int | None = None, progress: Progress | None = None) -> HeldOut:
+    def run(
+        self,
+        *,
+        jobs: int | None = None,
+        dask: str | None = None,
+        progress: Progress | None = None,
+    ) -> HeldOut:
         """Make all fits, and score their predictions beside those of two-way means.
 
         Parameters
         ----------
-        jobs, progress
+        jobs, dask, progress
             As for :func:`bayeseval.compare`.
 
         Returns
@@ -146,24 +162,22 @@ class PreparedHoldout:
         HeldOut
             Without a warning when the gate of a fit failed: that is for the caller to say.
         """
-        rows = [self._rows(repeat) for repeat in range(self.repeats)]
-        cells = [measured_cells(whole) for whole in self.fits]
+        cores = max(cores_of(one.engine.name) for one in self.fits)
+        at_once = sensible_jobs(jobs, cores_each=cores, dask=dask)
+        rows = tuple(self._rows(repeat) for repeat in range(self.repeats))
+        cells = tuple(measured_cells(whole) for whole in self.fits)
         # All models of a repeat together: the first repeat says how long the others take.
-        tasks = [
-            _Task(whole.design, own, several[repeat], rows[repeat])
-            for repeat in range(self.repeats)
-            for whole, own, several in zip(self.fits, cells, self.training, strict=True)
-        ]
+        tasks = [(i, repeat) for repeat in range(self.repeats) for i in range(len(self.fits))]
         labels = [
             f"{model_name(one)}, repeat {repeat + 1} of {self.repeats}"
             for repeat in range(self.repeats)
             for one in self.fits
         ]
-        cores = max(cores_of(one.engine.name) for one in self.fits)
         done = run_all(
             _predict,
             tasks,
-            jobs=sensible_jobs(jobs, cores_each=cores),
+            shared=_Shared(self.fits, cells, tuple(self.splits.held), rows),
+            jobs=at_once,
             stage="fitting without the scores left out",
             progress=progress or (lambda stage, done, total, remark: None),
             labels=labels,
@@ -298,11 +312,11 @@ def prepare_holdout(
     for one in wholes:
         _check_population(one, by)
     splits = split_records(records, share, by=by, repeats=n, seed=seed)
-    rests = [records.subset(~held, name=records.name) for held in splits.held]
-    training = tuple(
-        tuple(_prepared(rest, one, repeat) for repeat, rest in enumerate(rests)) for one in wholes
-    )
-    return PreparedHoldout(wholes, training, splits, by, share)
+    for repeat, held in enumerate(splits.held):
+        for one in wholes:
+            # What cannot be fitted is refused before the first fit.
+            _prepared(one, held, repeat)
+    return PreparedHoldout(wholes, splits, by, share)
 
 
 def _check_population(fit: Prepared, by: names.LeftOut) -> None:
@@ -315,11 +329,11 @@ def _check_population(fit: Prepared, by: names.LeftOut) -> None:
         )
 
 
-def _prepared(rest: Records, whole: Prepared, repeat: int) -> Prepared:
+def _prepared(whole: Prepared, held: Bools, repeat: int) -> Prepared:
     """The same model and engine on what a repeat leaves."""
     try:
         return prepare(
-            rest,
+            whole.records.subset(~held, name=whole.records.name),
             whole.model.spec,
             engine=whole.engine.name,
             settings=whole.settings,
@@ -372,8 +386,12 @@ def measured_cells(fit: Prepared) -> MeasuredCells:
     )
 
 
-def _predict(task: _Task, beat: Progress | None) -> _Predicted:
-    """Fit what is left, and score the predictions of what is not."""
+def _predict(shared: _Shared, asked: tuple[int, int], beat: Progress | None) -> _Predicted:
+    """Fit what a repeat leaves with one of the models, and score the predictions of the rest."""
+    model, repeat = asked
+    whole = shared.fits[model]
+    training = _prepared(whole, shared.held[repeat], repeat)
+    task = _Task(whole.design, shared.cells[model], training, shared.rows[repeat])
     fitted = task.training.run(beat, estimands=False)
     cells = task.cells
     scores = []

@@ -16,6 +16,7 @@ import numpy.typing as npt
 from scipy.special import logsumexp
 
 from bayeseval import names
+from bayeseval._cluster import Cluster
 from bayeseval._diagnostics import convergence
 from bayeseval._processes import run_all
 from bayeseval._typing import Floats
@@ -41,11 +42,14 @@ _GROUP_DRAWS: Final = 500
 _MOST_RHAT: Final = 1.05
 
 
-class _Task(NamedTuple):
+class _Shared(NamedTuple):
     design: Design
     by: names.LeftOut
-    unit: int
     seed: int
+
+
+class _Task(NamedTuple):
+    unit: int
     whole: Floats | None
 
 
@@ -55,7 +59,7 @@ def refit_units(
     units: Sequence[int],
     *,
     seed: int,
-    jobs: int,
+    jobs: int | Cluster,
     progress: Progress,
     whole: Floats | None = None,
 ) -> tuple[Floats, Floats]:
@@ -71,8 +75,8 @@ def refit_units(
         Records, or levels.
     seed : int
         The one seed.
-    jobs : int
-        Refits at once.
+    jobs : int or Cluster
+        Refits at once, or where they run.
     progress : callable
         Called as ``progress(stage, done, total, remark)``.
     whole : ndarray, shape (n_units, n_chains, n_draws), optional
@@ -94,38 +98,43 @@ def refit_units(
     (:func:`why_no_mixture`); where it is not, or the weights are bad, the posteriors with
     and without the group are joined by a bridge.
     """
-    tasks = [
-        _Task(design, by, unit, seed, None if whole is None else whole[i])
-        for i, unit in enumerate(units)
-    ]
+    tasks = [_Task(unit, None if whole is None else whole[i]) for i, unit in enumerate(units)]
     stage = f"{design.spec.name}: refits without each {by}"
-    results = run_all(_refit, tasks, jobs=jobs, stage=stage, progress=progress)
+    results = run_all(
+        _refit, tasks, shared=_Shared(design, by, seed), jobs=jobs, stage=stage, progress=progress
+    )
     return np.array([elpd for elpd, _ in results]), np.array([k for _, k in results])
 
 
-def _refit(task: _Task, beat: Progress | None) -> tuple[float, float]:
-    design, by, unit = task.design, task.by, task.unit
+def _refit(shared: _Shared, task: _Task, beat: Progress | None) -> tuple[float, float]:
+    design, by, seed = shared
     # A seed of its own: refits must not share their draws.
-    own = int(np.random.SeedSequence([task.seed, unit]).generate_state(1)[0])
+    own = int(np.random.SeedSequence([seed, task.unit]).generate_state(1)[0])
     settings = replace(_SETTINGS, seed=own)
-    drawn = load_engine("numpyro")(without(design, by=by, unit=unit), settings, progress=beat)
+    drawn = load_engine("numpyro")(without(design, by=by, unit=task.unit), settings, progress=beat)
     flat = {
         name: np.asarray(values).reshape(-1, *values.shape[2:])
         for name, values in drawn.posterior.items()
     }
     if by == names.RECORD:
-        density = pointwise_log_likelihood(design, flat)[:, unit]
+        density = pointwise_log_likelihood(design, flat)[:, task.unit]
         value, k_hat = float(logsumexp(density) - np.log(len(density))), np.nan
     else:
-        value, k_hat = _group(task, flat, drawn.sample_stats["lp"].shape, seed=own)
+        value, k_hat = _group(design, by, task, flat, drawn.sample_stats["lp"].shape, seed=own)
     return value, np.inf if _rhat(design, flat, drawn.sample_stats["lp"]) > _MOST_RHAT else k_hat
 
 
 def _group(
-    task: _Task, flat: dict[str, Floats], shape: tuple[int, ...], *, seed: int
+    design: Design,
+    by: names.LeftOut,
+    task: _Task,
+    flat: dict[str, Floats],
+    shape: tuple[int, ...],
+    *,
+    seed: int,
 ) -> tuple[float, float]:
     """Log density and k-hat of a group, from draws of a fit without it."""
-    design, by, unit = task.design, task.by, task.unit
+    unit = task.unit
     value, k_hat = np.nan, np.inf
     if by != names.RECORD and why_no_mixture(design) is None:
         kept = np.linspace(0, len(flat[names.INTERCEPT]) - 1, _GROUP_DRAWS).astype(int)

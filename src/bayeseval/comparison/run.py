@@ -12,6 +12,7 @@ import pandas as pd
 from bayeseval import names
 from bayeseval._arguments import LEAST, as_mapping, as_whole_number
 from bayeseval._calls import explained
+from bayeseval._cluster import Cluster
 from bayeseval._processes import run_all, sensible_jobs
 from bayeseval._progress import MODELS, reporting
 from bayeseval._typing import Floats
@@ -84,6 +85,7 @@ class PreparedComparison:
         *,
         ready: Mapping[str, Fit] | None = None,
         jobs: int | None = None,
+        dask: str | None = None,
         progress: Progress | None = None,
     ) -> Comparison:
         """Make the fits that are missing, and score all of them.
@@ -92,7 +94,7 @@ class PreparedComparison:
         ----------
         ready : dict of str to Fit, optional
             Fits that are there already, by name of the spec.
-        jobs, progress
+        jobs, dask, progress
             As for :func:`compare`.
 
         Returns
@@ -109,8 +111,14 @@ class PreparedComparison:
         tell: Progress = progress or (lambda stage, done, total, remark: None)
         ready = {} if ready is None else as_mapping("fits", ready, of="names of models to fits")
         _check_ready(ready, self.fits)
-        done = self._make(ready, jobs=jobs, tell=tell)
-        scores = self._scores(done, jobs=jobs, tell=tell)
+        missing = [one for one in self.fits if model_name(one) not in ready]
+        cores = max((cores_of(one.engine.name) for one in missing), default=1)
+        at_once = sensible_jobs(jobs, cores_each=cores, dask=dask)
+        done = self._make(ready, missing, jobs=at_once, tell=tell)
+        if not isinstance(at_once, Cluster):
+            # Refits are always by NUTS.
+            at_once = sensible_jobs(jobs, cores_each=cores_of("numpyro"))
+        scores = self._scores(done, jobs=at_once, tell=tell)
         ranked = comparison_table(scores)
         gates = {name: fit.gate.status for name, fit in done.items()}
         if "fail" in gates.values():
@@ -130,16 +138,23 @@ class PreparedComparison:
         )
 
     def _make(
-        self, ready: Mapping[str, Fit], *, jobs: int | None, tell: Progress
+        self,
+        ready: Mapping[str, Fit],
+        missing: Sequence[Prepared],
+        *,
+        jobs: int | Cluster,
+        tell: Progress,
     ) -> dict[str, Fit]:
         """Fits of all models in their order; those that are not there are made."""
-        missing = [one for one in self.fits if model_name(one) not in ready]
-        cores = max((cores_of(one.engine.name) for one in missing), default=1)
-        at_once = sensible_jobs(jobs, cores_each=cores)
         made: Sequence[Fit] = ()
         if missing:
             made = run_all(
-                _run_one, missing, jobs=at_once, stage=f"fitting {MODELS}", progress=tell
+                _run_one,
+                missing,
+                shared=None,
+                jobs=jobs,
+                stage=f"fitting {MODELS}",
+                progress=tell,
             )
         fits_by_name = {
             **ready,
@@ -148,10 +163,8 @@ class PreparedComparison:
         return {model_name(one): fits_by_name[model_name(one)] for one in self.fits}
 
     def _scores(
-        self, done: Mapping[str, Fit], *, jobs: int | None, tell: Progress
+        self, done: Mapping[str, Fit], *, jobs: int | Cluster, tell: Progress
     ) -> dict[str, Scores]:
-        # Refits are always by NUTS.
-        at_once = sensible_jobs(jobs, cores_each=cores_of("numpyro"))
         scores: dict[str, Scores] = {}
         stage = f"scoring {MODELS}"
         for i, one in enumerate(self.fits):
@@ -163,7 +176,7 @@ class PreparedComparison:
                 self.by,
                 seed=one.settings.seed,
                 refits=self.refits,
-                jobs=at_once,
+                jobs=jobs,
                 progress=tell,
             )
             tell(stage, i + 1, len(done), name)
@@ -232,6 +245,7 @@ def compare(
     fits: Mapping[str, Fit] | None = None,
     refits: int = MOST_REFITS,
     jobs: int | None = None,
+    dask: str | None = None,
     progress: Progress | bool | None = None,
 ) -> Comparison: ...
 
@@ -251,6 +265,7 @@ def compare(
     fits: None = None,
     refits: int = MOST_REFITS,
     jobs: int | None = None,
+    dask: str | None = None,
     progress: Progress | bool | None = None,
 ) -> HeldOut: ...
 
@@ -270,6 +285,7 @@ def compare(
     fits: Mapping[str, Fit] | None = None,
     refits: int = MOST_REFITS,
     jobs: int | None = None,
+    dask: str | None = None,
     progress: Progress | bool | None = None,
 ) -> Comparison | HeldOut:
     """Compare models of one table by how well they predict scores left out.
@@ -311,6 +327,9 @@ def compare(
     jobs : int, optional
         Number of fits that run in parallel, in processes of their own; None is one per core,
         or one per four cores where NUTS runs its four chains. The results do not depend on it.
+    dask : str, optional
+        Address ``tcp://host:port`` of the scheduler of a Dask cluster, whose workers make the
+        fits and refits instead.
     progress : bool or callable, optional
         True shows progress on stderr; a callable is called as
         ``progress(stage, done, total, remark)``.
@@ -348,17 +367,17 @@ def compare(
     if holdout is not None:
         left_out = prepare_holdout(table, specs, holdout=holdout, repeats=repeats, **asked)
         with reporting(progress) as report:
-            held_out = left_out.run(jobs=jobs, progress=report)
+            held_out = left_out.run(jobs=jobs, dask=dask, progress=report)
         warn_of_gates(held_out.named_gates, stacklevel=3)
         return held_out
     prepared = prepare_comparison(table, specs, refits=refits, **asked)
     with reporting(progress) as report:
-        comparison = prepared.run(ready=fits, jobs=jobs, progress=report)
+        comparison = prepared.run(ready=fits, jobs=jobs, dask=dask, progress=report)
     warn_of_gates(comparison.named_gates, stacklevel=3)
     return comparison
 
 
-def _run_one(fit: Prepared, beat: Progress | None) -> Fit:
+def _run_one(shared: None, fit: Prepared, beat: Progress | None) -> Fit:
     return fit.run(beat)
 
 

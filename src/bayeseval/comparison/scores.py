@@ -18,6 +18,7 @@ import xarray as xr
 from scipy.special import logsumexp
 
 from bayeseval import names
+from bayeseval._cluster import Cluster
 from bayeseval._typing import Bools, Floats
 from bayeseval.comparison.refits import refit_units
 from bayeseval.design import Design
@@ -101,7 +102,7 @@ def score(
     *,
     seed: int,
     refits: int,
-    jobs: int,
+    jobs: int | Cluster,
     progress: Progress,
 ) -> Scores:
     """Elpd of every left-out unit of one model.
@@ -118,7 +119,7 @@ def score(
         The one seed.
     refits : int
         How many units NUTS may refit for.
-    jobs : int
+    jobs : int or Cluster
         Refits at once.
     progress : callable
         Called as ``progress(stage, done, total, remark)``.
@@ -156,7 +157,7 @@ def _groups(
     whole: Floats,
     *,
     seed: int,
-    jobs: int,
+    jobs: int | Cluster,
     progress: Progress,
 ) -> Scores:
     if why_not(design) is None:
@@ -206,7 +207,7 @@ def _other_records(
     *,
     seed: int,
     refits: int,
-    jobs: int,
+    jobs: int | Cluster,
     progress: Progress,
 ) -> Scores:
     (elpd, k_hat), method, notes = (plain[0].copy(), plain[1].copy()), [PSIS], []

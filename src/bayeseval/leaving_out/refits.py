@@ -65,17 +65,18 @@ class Refit:
     sampling: Mapping[str, str] = field(default_factory=dict)
 
 
-def refit(asked: tuple[Job, Part], beat: Progress | None) -> Refit:
+def refit(job: Job, part: Part, beat: Progress | None) -> Refit:
     """Fit what is left, and hold it against the fit to all records.
 
     Parameters
     ----------
-    asked : tuple of Job and Part
-        What all refits share, and what this one leaves out.
+    job : Job
+        What all refits share.
+    part : Part
+        What this one leaves out.
     beat : callable, optional
         Called now and then.
     """
-    job, part = asked
     try:
         rest = job.records.subset(part.keep, name=f"{job.records.name} without {part.label}")
         pairs = _left(job.pairs, rest)

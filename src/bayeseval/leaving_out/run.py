@@ -85,12 +85,18 @@ class PreparedSensitivity:
         seed, pairs = whole.settings.seed, whole.pairs.name
         return default_folder(whole.records.name, called, whole.engine.name, seed, pairs=pairs)
 
-    def run(self, *, jobs: int | None = None, progress: Progress | None = None) -> Sensitivity:
+    def run(
+        self,
+        *,
+        jobs: int | None = None,
+        dask: str | None = None,
+        progress: Progress | None = None,
+    ) -> Sensitivity:
         """Fit all records, then the rest without each part.
 
         Parameters
         ----------
-        jobs, progress
+        jobs, dask, progress
             As for :func:`sensitivity`.
 
         Returns
@@ -98,7 +104,7 @@ class PreparedSensitivity:
         Sensitivity
             Without a warning when the gate of a fit failed: that is for the caller to say.
         """
-        at_once = sensible_jobs(jobs, cores_each=cores_of(self.whole.engine.name))
+        at_once = sensible_jobs(jobs, cores_each=cores_of(self.whole.engine.name), dask=dask)
         base, table, parts = self.whole.run(progress), self.whole.records, list(self.parts)
         outliers = pd.DataFrame()
         if self.n_outliers is not None:
@@ -110,7 +116,8 @@ class PreparedSensitivity:
         job = Job(table, spec, engine, settings, self.whole.covariates, pairs, before)
         refits = run_all(
             refit,
-            [(job, part) for part in parts],
+            parts,
+            shared=job,
             jobs=at_once,
             stage="refitting",
             progress=progress or (lambda stage, done, total, remark: None),
@@ -199,6 +206,7 @@ def sensitivity(
     covariate: CovariateSource = None,
     pairs: PairSource = "any",
     jobs: int | None = None,
+    dask: str | None = None,
     progress: Progress | bool | None = None,
 ) -> Sensitivity:
     """Fit again without each level, group, or the largest residuals, and compare.
@@ -230,6 +238,9 @@ def sensitivity(
     jobs : int, optional
         Number of refits that run in parallel, in processes of their own; None is one per core,
         or one per four cores where NUTS runs its four chains. The results do not depend on it.
+    dask : str, optional
+        Address ``tcp://host:port`` of the scheduler of a Dask cluster, whose workers make the
+        refits instead.
     progress : bool or callable, optional
         True shows progress on stderr; a callable is called as
         ``progress(stage, done, total, remark)``.
@@ -268,6 +279,6 @@ def sensitivity(
         pairs=pairs,
     )
     with reporting(progress) as report:
-        result = prepared.run(jobs=jobs, progress=report)
+        result = prepared.run(jobs=jobs, dask=dask, progress=report)
     warn_of_gates(result.gates, stacklevel=3)
     return result

@@ -13,7 +13,7 @@ import pandas as pd
 import xarray as xr
 
 from bayeseval import names
-from bayeseval._processes import begin
+from bayeseval._second_process import begin
 from bayeseval._typing import Figures, Progress
 from bayeseval.checks.figure import checks_figure
 from bayeseval.errors import InputError
