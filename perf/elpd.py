@@ -19,7 +19,7 @@ from bayeseval.comparison.scores import EXACT, EXACT_GIVEN_LOADINGS, Scores, sco
 from bayeseval.design import Design
 from bayeseval.engines import SamplerSettings
 from bayeseval.engines._leave_out_mixture import leave_out_mixture, why_no_mixture
-from bayeseval.engines.marginal import why_not
+from bayeseval.engines.marginal import why_no_closed_form
 from bayeseval.estimands.frames import draws_of
 from bayeseval.names import K_HAT_MAX
 
@@ -52,7 +52,7 @@ def elpds(runs: tuple[Engine, Engine]) -> dict[str, dict[str, Any]]:
     whose k-hat is too large in all draws or in those of a chain are left out for good.
     """
     design = runs[0].design
-    exact = why_not(design) is None
+    exact = why_no_closed_form(design) is None
     if not exact and design.outcome.is_gaussian and why_no_mixture(design) is None:
         found = given_sds(runs)
     else:

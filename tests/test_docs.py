@@ -48,7 +48,7 @@ STATED: dict[str, dict[str, str]] = {
         "limits of k-hat, overlap and units, refits and draws": "0.7 0.5 % 20 500",
         "the example's share, probability of the intervals": "30 % 90 %",
     },
-    "explanation/marginal_engine": {"limit of k-hat": "0.7"},
+    "explanation/marginal_engine": {"limit of k-hat": "0.7", "limit of levels": "20"},
     "glossary": {"limits of k-hat and of tiers": "0.7 0.975"},
     "faq": {"the ends of a scale, EuroEval's definition": "100 % 1.96"},
     "forecast": {

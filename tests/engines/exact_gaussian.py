@@ -121,6 +121,7 @@ def select(design: Design, rows: np.ndarray) -> Design:
         se=None if design.se is None else design.se[rows],
         terms=tuple(replace(term, index=term.index[rows]) for term in design.terms),
         factor_index={f: index[rows] for f, index in design.factor_index.items()},
+        residual_index=None if design.residual_index is None else design.residual_index[rows],
     )
 
 

@@ -138,13 +138,12 @@ def test_few_points_serve_many_draws_and_are_counted_as_few(
     ("spec", "reason"),
     [
         (ModelSpec(name="t", likelihood="student_t"), "normal likelihood, not of student_t"),
-        (ModelSpec(name="h", residual_by="task"), "residual sds by task"),
         (
             ModelSpec(name="i", priors={"intercept": {"dist": "student_t", "df": 3, "scale": 2}}),
             "must be normal, not student_t",
         ),
     ],
-    ids=["likelihood", "residual_by", "intercept"],
+    ids=["likelihood", "intercept"],
 )
 def test_what_is_not_gaussian_is_refused_with_a_way_out(spec: ModelSpec, reason: str) -> None:
     table = simulate("additive", n_languages=5, n_tasks=3, n_models=4, seed=3).records
@@ -154,7 +153,7 @@ def test_what_is_not_gaussian_is_refused_with_a_way_out(spec: ModelSpec, reason:
 
 
 def test_what_is_gaussian_is_not_refused() -> None:
-    for spec in ("additive", "interaction", "crossed", "paper"):
+    for spec in ("additive", "interaction", "crossed", "paper", "by_task"):
         assert marginal.why_not(build_design(load("mega"), load_spec(spec))) is None
 
 

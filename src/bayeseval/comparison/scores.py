@@ -26,7 +26,7 @@ from bayeseval.engines._evidence import leave_group_out
 from bayeseval.engines._leave_out import leave_out_tree
 from bayeseval.engines._leave_out_mixture import leave_out_mixture, why_no_mixture
 from bayeseval.engines.base import pointwise_log_likelihood
-from bayeseval.engines.marginal import why_not
+from bayeseval.engines.marginal import why_no_closed_form
 from bayeseval.errors import InputError, wording
 from bayeseval.estimands.frames import draws_of
 from bayeseval.fitting.run import LEAVE_OUT_DRAWS, Fit
@@ -83,7 +83,7 @@ class Scores:
 
 def check_cost(design: Design, by: names.LeftOut, *, refits: int) -> None:
     """Refuse groups left out by refits that are more than allowed: InputError."""
-    reason = why_not(design)
+    reason = why_no_closed_form(design)
     if by == names.RECORD or reason is None:
         return
     name, n = design.spec.name, len(design.coords[by])
@@ -136,7 +136,7 @@ def score(
         scores = _groups(design, fitted, by, whole, seed=seed, jobs=jobs, progress=progress)
         return replace(scores, lppd=_lppd(joint), notes=notes)
     plain = _psis(tree)
-    if why_not(design) is None:
+    if why_no_closed_form(design) is None:
         scores = _gaussian_records(design, fitted, seed=seed, progress=progress)
     else:
         scores = _other_records(
@@ -160,7 +160,7 @@ def _groups(
     jobs: int | Cluster,
     progress: Progress,
 ) -> Scores:
-    if why_not(design) is None:
+    if why_no_closed_form(design) is None:
         elpd, k_hat = exact_elpd(design, fitted, by)
         return _by_evidence(design, by, elpd, k_hat, seed=seed, progress=progress)
     units = range(len(design.coords[by]))
@@ -290,7 +290,7 @@ def exact_elpd(design: Design, fitted: Fit, by: names.LeftOut) -> tuple[Floats, 
     Parameters
     ----------
     design : Design
-        One that `marginal.why_not` has nothing against.
+        One that `marginal.why_no_closed_form` has nothing against.
     fitted : Fit
         Its fit.
     by : {"record", "language", "task", "model"}

@@ -19,6 +19,8 @@ from bayeseval._typing import Floats
 from bayeseval.design import Design
 from bayeseval.engines import _importance
 from bayeseval.engines._marginal_density import Marginal, build_marginal, one_thread_per_call
+from bayeseval.engines._marginal_levels import most_informative
+from bayeseval.engines._marginal_prior import Scales
 
 __all__ = [
     "Evidence",
@@ -38,6 +40,10 @@ _DF: Final = 8.0
 # Starting values of all sds, in units of sd(score): as large as the residual's, and small.
 _STARTS: Final = (0.5, 0.1)
 _START_RESIDUAL: Final = 0.5
+
+# The product of many heavy tails wastes points: a log residual sd of every level is one more.
+_DF_OF_LEVELS: Final = 20.0
+_START_OF_LEVELS: Final = 0.5
 
 # Points per marginal likelihood, and the share of them that has to be effective. On MEGA
 # the standard error is 0.03 (`crossed`) or less.
@@ -98,19 +104,64 @@ def scale_proposal(
     start : ndarray, shape (n,), optional
         A point near the mode, where one is known.
     """
-    scales, spread = marginal.scales, float(design.outcome.linear.std()) or 1.0
-    if start is None:
-        start = np.log(np.outer(_STARTS, np.full(scales.n, spread)))
-        start[:, scales.names.index(names.SD_RESIDUAL)] = np.log(_START_RESIDUAL * spread)
-    levels = {sd: term.n_levels for term in design.terms for sd in term.sds}
-    counts = [levels.get(name, design.n_records) for name in scales.names]
     return _importance.fit_proposal(
         marginal.log_posterior,
-        np.atleast_2d(start),
-        # Variance of a log-sd that is estimated from n observed deviations.
-        variances=0.5 / np.array(counts, dtype=np.float64),
-        df=_DF,
+        _starts(marginal.scales, design) if start is None else np.atleast_2d(start),
+        variances=_variances(marginal.scales, design),
+        df=_DF if marginal.scales.levels is None else _DF_OF_LEVELS,
     )
+
+
+def with_centred_levels(marginal: Marginal, design: Design) -> tuple[Marginal, Floats | None]:
+    """Sample the log residual sds of informative levels instead of their offsets.
+
+    Parameters
+    ----------
+    marginal : Marginal
+        With offsets of all levels.
+    design : Design
+        Its design.
+
+    Returns
+    -------
+    marginal : Marginal
+        The same density in other coordinates; unchanged with one residual sd.
+    start : ndarray, shape (n,), or None
+        A point near the mode, where levels are centred.
+    """
+    scales = marginal.scales
+    if scales.levels is None:
+        return marginal, None
+    start = _starts(scales, design)[-1]
+    mode, _ = _importance.climb(marginal.log_posterior, start, _variances(scales, design))
+    sds = scales.natural(mode)
+    # Not sd_log_residual: where levels are alike, the mode has offsets of zero at any value of it.
+    away = np.log(scales.residual(sds) / sds[scales.names.index(names.SD_RESIDUAL)])
+    spread = float(np.sqrt(np.mean(away**2)))
+    centred = replace(scales, levels=most_informative(scales.levels, spread))
+    return replace(marginal, scales=centred), centred.unconstrained(sds)
+
+
+def _starts(scales: Scales, design: Design) -> Floats:
+    """Points to search the mode from, shape (2, n)."""
+    spread = float(design.outcome.linear.std()) or 1.0
+    start = np.log(np.outer(_STARTS, np.full(len(scales.names), spread)))
+    start[:, scales.names.index(names.SD_RESIDUAL)] = np.log(_START_RESIDUAL * spread)
+    if scales.levels is None:
+        return start
+    start[:, scales.names.index(names.SD_LOG_RESIDUAL)] = np.log(_START_OF_LEVELS)
+    return np.concatenate([start, np.zeros((len(start), scales.levels.n))], axis=1)
+
+
+def _variances(scales: Scales, design: Design) -> Floats:
+    """Variance of a log-sd that is estimated from n observed deviations, shape (n,)."""
+    counts = {sd: term.n_levels for term in design.terms for sd in term.sds}
+    if scales.levels is not None:
+        counts[names.SD_RESIDUAL] = counts[names.SD_LOG_RESIDUAL] = scales.levels.n
+    variances = 0.5 / np.array([counts.get(name, design.n_records) for name in scales.names])
+    if scales.levels is None:
+        return variances
+    return np.concatenate([variances, scales.levels.variances(_START_OF_LEVELS)])
 
 
 def log_evidence(
@@ -121,7 +172,7 @@ def log_evidence(
     Parameters
     ----------
     design : Design
-        A design for which `marginal.why_not` is None.
+        A design for which `marginal.why_no_closed_form` is None.
     seed : int
         Seed of the quasi-random points.
     n_points : int
@@ -136,8 +187,8 @@ def log_evidence(
 def _log_evidence(
     design: Design, seed: np.random.SeedSequence, n_points: int, start: Floats | None
 ) -> tuple[Evidence, Floats]:
-    marginal = build_marginal(design)
-    proposal = scale_proposal(marginal, design, start=start)
+    marginal, level_start = with_centred_levels(build_marginal(design), design)
+    proposal = scale_proposal(marginal, design, start=level_start if start is None else start)
     adapted = _importance.sample_adaptively(
         lambda points, _: (marginal.log_posterior(points), None),
         proposal,
@@ -167,7 +218,7 @@ def leave_group_out(
     Parameters
     ----------
     design : Design
-        A design for which `marginal.why_not` is None.
+        A design for which `marginal.why_no_closed_form` is None.
     by : {"record", "language", "task", "model"}
         What is left out at a time. The effects of a left-out level have their prior; the
         priors are those of the whole table.

@@ -28,6 +28,7 @@ __all__ = [
     "Adapted",
     "Proposal",
     "Weighted",
+    "climb",
     "fit_proposal",
     "quasi_random",
     "refit_proposal",
@@ -152,7 +153,7 @@ def fit_proposal(
     EngineError
         If the density is not finite around its mode.
     """
-    modes = [_climb(log_density, start, variances) for start in starts]
+    modes = [climb(log_density, start, variances) for start in starts]
     mode = max(modes, key=lambda pair: pair[1])[0]
     n = len(mode)
     hessian = _hessian(log_density, mode)
@@ -169,7 +170,18 @@ def fit_proposal(
     return Proposal(mode=mode, axes=axes, stretch=stretch.reshape(2, n), df=df)
 
 
-def _climb(log_density: LogDensity, start: Floats, variances: Floats) -> tuple[Floats, float]:
+def climb(log_density: LogDensity, start: Floats, variances: Floats) -> tuple[Floats, float]:
+    """Mode of a density, to a fraction of a standard deviation, and its log density there.
+
+    Parameters
+    ----------
+    log_density : callable
+        From points (b, n) to values (b,); it may be -inf.
+    start : ndarray, shape (n,)
+        Starting point.
+    variances : ndarray, shape (n,)
+        A rough guess of the variances.
+    """
     n = len(start)
     steps = _GRADIENT_STEP * np.concatenate([np.zeros((1, n)), np.eye(n)])
 

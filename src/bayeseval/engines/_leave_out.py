@@ -65,7 +65,7 @@ def leave_out_log_density(
     Parameters
     ----------
     design : Design
-        Gaussian, with one residual sd (see `marginal.why_not`).
+        Gaussian, with one residual sd (see `marginal.why_no_closed_form`).
     posterior : dict of str to ndarray, shape (...)
         Draws of the standard deviations, from any engine; other variables are ignored.
         Equal draws are computed once.
@@ -110,9 +110,9 @@ def _log_units(design: Design, by: str) -> Floats:
 
 def check_leave_out(design: Design, by: str) -> None:
     """Raise EngineError if left-out densities have no closed form."""
-    from bayeseval.engines.marginal import why_not
+    from bayeseval.engines.marginal import why_no_closed_form
 
-    reason = why_not(design)
+    reason = why_no_closed_form(design)
     if reason is not None:
         raise EngineError(
             f"left-out densities have no closed form: {reason}; "
@@ -137,7 +137,7 @@ def leave_out_tree(
     Parameters
     ----------
     design : Design
-        Gaussian, with one residual sd (see `marginal.why_not`).
+        Gaussian, with one residual sd (see `marginal.why_no_closed_form`).
     posterior : xarray.Dataset
         Draws of the standard deviations, from any engine.
     by : {"record", "language", "task", "model"}

@@ -294,7 +294,7 @@ def marginals_at(design: Design, posterior: Mapping[str, Floats]) -> Callable[[i
         for k, v in design.priors.items()
         if k in coefficients or (v.positive and k not in of_loadings)
     }
-    by_record = replace(design, se=distinct, priors=priors)
+    by_record = replace(design, se=distinct, priors=priors, residual_index=None)
     if not low_rank:
         marginal = build_marginal(by_record)
         return lambda _: marginal

@@ -232,7 +232,8 @@ class Marginal:
         def of(name: str) -> Floats:
             return np.asarray(natural[:, self.scales.names.index(name)])
 
-        precision = 1.0 / (of(names.SD_RESIDUAL)[:, None] ** 2 + self.statistics.cells.known)
+        cells = self.statistics.cells
+        precision = 1.0 / (self.scales.residual(natural)[:, cells.level] ** 2 + cells.known)
         return self.factor_at(
             *self.statistics.prior_sds(len(phi), of),
             precision,

@@ -14,7 +14,6 @@ import numpy as np
 import numpy.typing as npt
 from numpyro.infer import MCMC, NUTS
 
-from bayeseval import names
 from bayeseval._typing import Floats
 from bayeseval.engines._marginal_density import Marginal
 from bayeseval.engines._marginal_schur import OneClass, meeting_links
@@ -81,13 +80,12 @@ def log_posterior_function(marginal: Marginal) -> Callable[[Any], Any]:
     )
     entry = statistics.layout.position(statistics.cross_row, statistics.cross_column)
     row, level = statistics.link_row, statistics.link_level
-    residual = scales.names.index(names.SD_RESIDUAL)
     n_levels, zero_sum = statistics.eliminated.size, statistics.eliminated.zero_sum
     eliminated_products = _eliminated_products(marginal)
 
     def log_posterior(phi: Any) -> Any:
         natural = scales.natural(phi, jnp)
-        precision = 1.0 / (natural[residual] ** 2 + cells.known)
+        precision = 1.0 / (scales.residual(natural)[cells.level] ** 2 + cells.known)
         sds = [
             jnp.asarray(block.known_sd)
             if block.sd is None

@@ -13,6 +13,7 @@ from bayeseval import names
 from bayeseval._typing import Floats
 from bayeseval.design import Design
 from bayeseval.engines._density import log_tail
+from bayeseval.engines._marginal_levels import Levels, levels_of
 from bayeseval.spec import Prior
 
 __all__ = ["Scales", "log_prior_density", "scales_of"]
@@ -32,34 +33,62 @@ class Scales:
         Parameters, in canonical order, the residual last.
     priors : tuple of Prior
         Their priors, in score units.
-    low : ndarray, shape (n,)
+    low : ndarray, shape (len(names),)
         Lower truncation points, zero where there are none.
+    levels : Levels or None
+        Residual sds by level, in further columns after the named parameters.
     """
 
     names: tuple[str, ...]
     priors: tuple[Prior, ...]
     low: Floats
+    levels: Levels | None = None
 
     @property
     def n(self) -> int:
         """Number of parameters."""
-        return len(self.names)
+        return len(self.names) + (0 if self.levels is None else self.levels.n)
 
     def natural(self, phi: Any, xp: Namespace = np) -> Any:
         """Standard deviations of ``phi``, shape (..., n), score units."""
-        return self.low + xp.exp(phi)
+        if self.levels is None:
+            return self.low + xp.exp(phi)
+        split = len(self.names)
+        sd = self.low + xp.exp(phi[..., :split])
+        log_sds = self.levels.log_sds(phi[..., split:], *self._of_levels(sd), xp)
+        return xp.concatenate([sd, xp.exp(log_sds)], axis=-1)
 
     def unconstrained(self, sd: Floats) -> Floats:
         """Inverse of :meth:`natural`."""
-        return np.asarray(np.log(sd - self.low))
+        split = len(self.names)
+        phi = np.log(sd[..., :split] - self.low)
+        if self.levels is None:
+            return np.asarray(phi)
+        values = self.levels.sampled(np.log(sd[..., split:]), *self._of_levels(sd))
+        return np.concatenate([phi, values], axis=-1)
+
+    def residual(self, natural: Any) -> Any:
+        """Residual sds among the values of :meth:`natural`: of every level, or the only one."""
+        if self.levels is None:
+            column = self.names.index(names.SD_RESIDUAL)
+            return natural[..., column : column + 1]
+        return natural[..., len(self.names) :]
 
     def log_prior(self, phi: Any, xp: Namespace = np) -> Any:
         """Log prior density of ``phi``, shape (...): that of the sds times the Jacobian."""
-        sd = self.natural(phi, xp)
-        total = xp.sum(phi, axis=-1)  # d sd / d phi = exp(phi)
+        split = len(self.names)
+        sd = self.low + xp.exp(phi[..., :split])
+        total = xp.sum(phi[..., :split], axis=-1)  # d sd / d phi = exp(phi)
         for column, prior in enumerate(self.priors):
             total = total + log_prior_density(prior, xp)(sd[..., column])
+        if self.levels is not None:
+            total = total + self.levels.log_prior(phi[..., split:], *self._of_levels(sd), xp)
         return total
+
+    def _of_levels(self, sd: Any) -> tuple[Any, Any]:
+        return tuple(
+            sd[..., self.names.index(name)] for name in (names.SD_RESIDUAL, names.SD_LOG_RESIDUAL)
+        )
 
 
 def scales_of(design: Design) -> Scales:
@@ -70,6 +99,7 @@ def scales_of(design: Design) -> Scales:
         names=tuple(priors),
         priors=tuple(priors.values()),
         low=np.array([prior.low or 0.0 for prior in priors.values()]),
+        levels=levels_of(design),
     )
 
 

@@ -65,6 +65,8 @@ class Cells:
         Noise class: cells of one class have the same residual variance.
     known : ndarray of float, shape (n_classes,)
         Squared known standard error of each class; zero without one.
+    level : ndarray of int, shape (n_classes,)
+        Level of each class whose residual sd it has; zero with one residual sd.
     record : ndarray of int, shape (n_records,)
         Cell of each record.
     centre : float
@@ -79,6 +81,7 @@ class Cells:
     factors: dict[str, Index]
     noise: Index
     known: Floats
+    level: Index
     record: Index
     centre: float
     log_units: float
@@ -246,9 +249,7 @@ def aggregate(design: Design, *, centre: float) -> Cells:
     cells. Known standard errors split cells by their value: if all differ, every record is
     a cell, and the cost is linear in the number of records.
     """
-    known, noise = np.zeros(1), np.zeros(design.n_records, dtype=np.int64)
-    if design.se is not None:
-        known, noise = np.unique(design.se**2, return_inverse=True)
+    known, level, noise = _classes(design)
     parts = [design.factor_index[factor] for factor in names.FACTORS]
     shape = (*(len(design.coords[factor]) for factor in names.FACTORS), len(known))
     first, record = _positions(np.ravel_multi_index((*parts, noise), shape), math.prod(shape))
@@ -263,10 +264,25 @@ def aggregate(design: Design, *, centre: float) -> Cells:
         factors={f: part[first] for f, part in zip(names.FACTORS, parts, strict=True)},
         noise=noise[first],
         known=known,
+        level=level,
         record=record,
         centre=centre,
         log_units=float(design.outcome.log_units.sum()),
     )
+
+
+def _classes(design: Design) -> tuple[Floats, Index, Index]:
+    """Squared known error and residual level of every noise class, and the class of each record."""
+    n = design.n_records
+    known, noise = np.zeros(1), np.zeros(n, dtype=np.int64)
+    if design.se is not None:
+        known, noise = np.unique(design.se**2, return_inverse=True)
+    if design.residual_index is None:
+        return known, np.zeros(len(known), dtype=np.int64), noise
+    keys, noise = np.unique(
+        design.residual_index * len(known) + noise.reshape(-1), return_inverse=True
+    )
+    return known[keys % len(known)], keys // len(known), noise
 
 
 def _positions(key: Index, size: int) -> tuple[Index, Index]:

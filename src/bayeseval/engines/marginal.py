@@ -5,12 +5,13 @@ out, and drawn exactly afterwards (`_marginal_density`). Two to seven dimensions
 enough for importance sampling with quasi-random points (`_importance`): without warm-up
 and autocorrelation, and with an estimate of the marginal likelihood. Where Pareto-smoothed
 importance sampling finds the weights unreliable, NUTS draws the log-sds instead
-(`_marginal_nuts`).
+(`_marginal_nuts`). Residual sds by level are further dimensions (`_marginal_levels`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
@@ -21,14 +22,22 @@ from bayeseval._random import stream
 from bayeseval._typing import Floats, Index, Progress
 from bayeseval.design import Design
 from bayeseval.engines import _importance
-from bayeseval.engines._evidence import scale_proposal
+from bayeseval.engines._evidence import scale_proposal, with_centred_levels
 from bayeseval.engines._marginal_density import Marginal, build_marginal, one_thread_per_call
 from bayeseval.engines._marginal_layout import eliminations, n_coefficients
 from bayeseval.engines.base import Draws, SamplerSettings, resolve_settings
 from bayeseval.errors import EngineError, by_option
 from bayeseval.families import FAMILIES
 
-__all__ = ["check_design", "sample", "why_not", "why_not_at_once", "why_not_slopes"]
+__all__ = [
+    "MOST_LEVELS",
+    "check_design",
+    "sample",
+    "why_no_closed_form",
+    "why_not",
+    "why_not_at_once",
+    "why_not_slopes",
+]
 
 
 _DEFAULTS: Final = {"draws": 1000, "chains": 4}
@@ -54,6 +63,11 @@ _ESS_PER_CHAIN: Final = 125.0
 # joint density, and NUTS on all parameters is the better engine.
 _MOST_OPERATIONS: Final = 2000.0**3 / 3.0
 
+# Most levels with residual sds of their own. Measured on MEGA: k-hat 0.2 to 0.4 and 0.5 to 0.7 of
+# the points effective with 13 models or 15 tasks; with 53 languages 0.1 of them are, and k-hat
+# is 0.3 to 0.6 with the first proposal, but above 1 with refitted ones.
+MOST_LEVELS: Final = 20
+
 # Sources of replicate noise, in words.
 _NOISE: Final[Mapping[names.Source, str]] = {
     "seed": "seeds",
@@ -72,16 +86,34 @@ def why_not(design: Design) -> str | None:
     design : Design
         The model and its table.
     """
+    factor = design.spec.residual_by
+    if factor is not None and len(design.coords[factor]) > MOST_LEVELS:
+        levels = len(design.coords[factor])
+        return f"residual sds of {levels} {factor}s are too many for importance sampling"
+    return _why_not_gaussian(design)
+
+
+def why_no_closed_form(design: Design) -> str | None:
+    """Reason why left-out densities and marginal likelihoods are not computed in closed form.
+
+    Parameters
+    ----------
+    design : Design
+        The model and its table.
+    """
+    if design.spec.residual_by is not None:
+        return f"residual sds differ by {design.spec.residual_by}"
+    return _why_not_gaussian(design)
+
+
+def _why_not_gaussian(design: Design) -> str | None:
+    """Reason why scores and effects are not jointly normal given the sds; None when they are."""
     spec, prior = design.spec, design.priors[names.INTERCEPT]
     if not design.outcome.is_gaussian:
         families = design.outcome.families
         if all(FAMILIES[family].quantity == "logit" for family in families):
             return "it cannot integrate effects out of normal logits with chance levels"
         return f"it integrates effects out of a normal likelihood, not of {' and '.join(families)}"
-    if spec.residual_by is not None:
-        # Measured on MEGA: 18 to 58 dimensions, k-hat 1.0 to 4.6; in so many dimensions NUTS
-        # on the marginal density costs more than on the joint density.
-        return f"residual sds by {spec.residual_by} are too many for importance sampling"
     if spec.low_rank:
         return "products of loadings are not jointly normal given the sds"
     if prior.dist != "normal":
@@ -94,6 +126,8 @@ def why_not(design: Design) -> str | None:
         return f"it needs known errors, and the noise of {noise} has to be estimated"
     known = {names.INTERCEPT, names.SD_RESIDUAL, *(sd for term in design.terms for sd in term.sds)}
     known |= {slope.slope for slope in design.slopes}
+    if spec.residual_by is not None:
+        known.add(names.SD_LOG_RESIDUAL)
     unknown = sorted(set(design.priors) - known)
     if unknown:
         return f"it does not support {', '.join(unknown)}"
@@ -191,12 +225,12 @@ class _Run:
         self.design, self.settings = design, settings
         self.n_draws, self.chains = settings.draws or 0, settings.chains or 0
         self.report = progress or (lambda stage, done, total, remark: None)
-        self.marginal = build_marginal(design)
+        self.marginal, self.start = with_centred_levels(build_marginal(design), design)
 
     def draws(self) -> Draws:
         """Importance sampling, or NUTS if its weights are unreliable."""
         self.report("finding the mode", 0, 1, "")
-        proposal = scale_proposal(self.marginal, self.design)
+        proposal = scale_proposal(self.marginal, self.design, start=self.start)
         self.report("finding the mode", 1, 1, "")
         for_points, for_resampling, _ = self._seeds("importance")
         n_points = self.n_points()
@@ -246,6 +280,10 @@ class _Run:
         affordable = _OPERATIONS / self.marginal.statistics.layout.operations / self.chains
         most = max(_LEAST_POINTS, _power_of_two(self.n_draws))
         least = max(_LEAST_POINTS, _power_of_two(self.n_draws // _DRAWS_PER_POINT))
+        if self.marginal.scales.levels is not None:
+            # In more dimensions fewer points are effective (0.6 of them on MEGA): enough at
+            # once is cheaper than a second try.
+            least *= 2
         return max(least, min(most, _power_of_two(int(affordable)) // 2))
 
     def _resampled(
@@ -280,6 +318,8 @@ class _Run:
         return self._finish(phi[index], drawn, stats, attrs)
 
     def _nuts(self, proposal: _importance.Proposal, attrs: dict[str, str | float]) -> Draws:
+        if self.marginal.scales.levels is not None:
+            return self._joint_nuts(attrs)
         from bayeseval.engines import _marginal_nuts
 
         n_effects = self.marginal.statistics.n_kept
@@ -304,14 +344,23 @@ class _Run:
         drawn = self.marginal.effects(phi, np.ones(len(phi), dtype=np.int64), seed=for_effects)
         attrs = attrs | {
             "path": "nuts",
-            "path_reason": (
-                f"k-hat {float(attrs['k_hat']):.2f} of the importance weights is above "
-                f"{_importance.K_HAT_MAX:g}"
-            ),
+            "path_reason": _above(attrs),
             "tune": _marginal_nuts.TUNE,
             "target_accept": _marginal_nuts.TARGET_ACCEPT,
         }
         return self._finish(phi, drawn, stats, attrs)
+
+    def _joint_nuts(self, attrs: dict[str, str | float]) -> Draws:
+        """NUTS with all effects: a gradient with effects integrated out costs many of these.
+
+        With several noise classes, and in more dimensions, it would take longer trajectories.
+        """
+        from bayeseval.engines import numpyro
+
+        settings = replace(self.settings, draws=self.n_draws, chains=self.chains)
+        drawn = numpyro.sample(self.design, settings, progress=self.report)
+        path = {"path": "nuts", "path_reason": _above(attrs)}
+        return replace(drawn, settings=self.settings, attrs=drawn.attrs | attrs | path)
 
     def _finish(
         self,
@@ -325,6 +374,9 @@ class _Run:
         posterior: dict[str, Floats] = {names.INTERCEPT: effects[names.INTERCEPT].reshape(shape)}
         for column, name in enumerate(self.marginal.scales.names):
             posterior[name] = sds[:, column].reshape(shape)
+        if self.marginal.scales.levels is not None:
+            by_level = self.marginal.scales.residual(sds)
+            posterior[self.marginal.scales.levels.name] = by_level.reshape(*shape, -1)
         for slope in self.design.slopes:
             posterior[slope.slope] = effects[slope.slope].reshape(shape)
         for term in self.design.terms:
@@ -362,6 +414,11 @@ def _take(
         for name, values in extra.items():
             drawn[name][rank >= n_prepared] = values
     return drawn
+
+
+def _above(attrs: Mapping[str, str | float]) -> str:
+    k_hat = float(attrs["k_hat"])
+    return f"k-hat {k_hat:.2f} of the importance weights is above {_importance.K_HAT_MAX:g}"
 
 
 def _power_of_two(n: int) -> int:

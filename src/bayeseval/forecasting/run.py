@@ -458,14 +458,14 @@ def _line(arrays: PosteriorArrays, name: str, values: Floats, ci_prob: float) ->
 
 
 def _checked(fit: Fit, *, seed: int, progress: Progress | None) -> tuple[pd.DataFrame, str | None]:
-    from bayeseval.engines.marginal import why_not
+    from bayeseval.engines.marginal import why_no_closed_form
 
     try:
         design = restore_design(fit.data, fit.spec)
     except DesignError as error:
         # Forecasts need draws; only checking them needs the design.
         return pd.DataFrame(), str(error)
-    reason = why_not(design)
+    reason = why_no_closed_form(design)
     if reason is not None:
         return pd.DataFrame(), reason
     return check_forecasts(design, seed=seed, progress=progress), None
