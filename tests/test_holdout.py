@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -574,6 +575,20 @@ def test_the_verdict_is_careful() -> None:
         "dataset there is no standard error.",
         "No model predicts better than two-way means.",
     ]
+
+
+def test_errors_on_a_scale_from_0_to_1_keep_three_digits(held_out: HeldOut) -> None:
+    assert said({"a": [0.0612] * 3, TWO_WAY: [0.0654, 0.0649, 0.0654]})[0] == (
+        "a predicts left-out cells best: its CRPS is 0.0040 (SE 0.0002) below that of two-way "
+        "means."
+    )
+    scaled = {name: 0.01 * held_out.table[name] for name in ("rmse", "mae", "crps", "crps_diff")}
+    best = scaled["crps"].iloc[0]
+    assert 0.01 < best < 0.1
+    text = replace(held_out, table=held_out.table.assign(**scaled)).summary()
+    assert f" {best:.4f} " in text
+    # On a scale from 0 to 100 two decimals are enough.
+    assert f" {100 * best:.2f} " in held_out.summary()
 
 
 def test_scales_and_gates_are_told() -> None:

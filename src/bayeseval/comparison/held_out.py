@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -20,6 +21,7 @@ from bayeseval.comparison.sentences import FEW_UNITS, LEAST_RATIO
 from bayeseval.comparison.two_way import TWO_WAY
 from bayeseval.fitting.gate import Gate
 from bayeseval.fitting.report import run_data
+from bayeseval.output.numbers import number_text
 from bayeseval.output.result import Result
 from bayeseval.output.text import text_table, wrapped
 from bayeseval.records import Units
@@ -32,14 +34,12 @@ if TYPE_CHECKING:
 
 __all__ = ["HeldOut", "holdout_identity", "main_table", "sentences"]
 
-_COLUMNS: Final = (
-    ("RMSE", "rmse", "{:.2f}"),
-    ("MAE", "mae", "{:.2f}"),
-    ("CRPS", "crps", "{:.2f}"),
-    ("difference", "crps_diff", "{:.2f}"),
-    ("SE", "crps_diff_se", "{:.2f}"),
-    ("log score", "log_score", "{:.2f}"),
-    ("in 90 %", "coverage_90", "{:.1%}"),
+_IN_SCORE_UNITS: Final = (
+    ("RMSE", "rmse"),
+    ("MAE", "mae"),
+    ("CRPS", "crps"),
+    ("difference", "crps_diff"),
+    ("SE", "crps_diff_se"),
 )
 
 
@@ -158,8 +158,11 @@ class HeldOut(Result):
         'Predictions of left-out scores, 20 % of the cells at a time, 2 repeats'
         """
         columns = {"model": [str(name) for name in self.table["spec"]]}
-        for heading, key, form in _COLUMNS:
-            columns[heading] = ["-" if pd.isna(v) else form.format(v) for v in self.table[key]]
+        digits = _score_digits(self.table)
+        for heading, key in _IN_SCORE_UNITS:
+            columns[heading] = [number_text(value, digits) for value in self.table[key]]
+        columns["log score"] = [number_text(value, 2) for value in self.table["log_score"]]
+        columns["in 90 %"] = [f"{share:.1%}" for share in self.table["coverage_90"]]
         heading = f"Predictions of left-out scores, {self._asked()}"
         explained = wrapped(
             "RMSE, MAE and CRPS in score units, lower is better; difference: CRPS less that of the "
@@ -284,6 +287,12 @@ def main_table(predictions: pd.DataFrame, gates: Mapping[str, Sequence[Gate]]) -
     return table.assign(gate=table["spec"].map(statuses)) if "fail" in statuses.values() else table
 
 
+def _score_digits(table: pd.DataFrame) -> int:
+    """Digits after the decimal point in score units: three of the smallest CRPS, two at least."""
+    least = float(table["crps"].min())
+    return max(2, 2 - math.floor(math.log10(least))) if least > 0.0 else 2
+
+
 def sentences(
     table: pd.DataFrame,
     gates: Mapping[str, Sequence[Gate]],
@@ -304,25 +313,27 @@ def sentences(
         What a unit is.
     """
     best, second = table.iloc[0], table.iloc[1]
-    lead, error = float(second["crps_diff"]), float(second["crps_diff_se"])
+    error, digits = float(second["crps_diff_se"]), _score_digits(table)
+    lead, lead_error = (number_text(second[name], digits) for name in ("crps_diff", "crps_diff_se"))
     below = f"below that of {second['spec']}"
     if np.isnan(error):
         yield (
-            f"No clear winner: {best['spec']} is first, its CRPS {lead:.2f} {below}; of one "
+            f"No clear winner: {best['spec']} is first, its CRPS {lead} {below}; of one "
             f"left-out {what} there is no standard error."
         )
-    elif lead >= LEAST_RATIO * error > 0.0:
+    elif float(second["crps_diff"]) >= LEAST_RATIO * error > 0.0:
         yield (
-            f"{best['spec']} predicts left-out {what}s best: its CRPS is {lead:.2f} "
-            f"(SE {error:.2f}) {below}."
+            f"{best['spec']} predicts left-out {what}s best: its CRPS is {lead} "
+            f"(SE {lead_error}) {below}."
         )
     else:
         yield (
-            f"No clear winner: {best['spec']} is first, its CRPS {lead:.2f} (SE {error:.2f}) "
+            f"No clear winner: {best['spec']} is first, its CRPS {lead} (SE {lead_error}) "
             f"{below}, less than two standard errors."
         )
     tied = [
-        f"{row['spec']} {row['crps_diff']:.2f} (SE {row['crps_diff_se']:.2f})"
+        f"{row['spec']} {number_text(row['crps_diff'], digits)} "
+        f"(SE {number_text(row['crps_diff_se'], digits)})"
         for row in table.iloc[2:].to_dict("records")
         if row["crps_diff"] < LEAST_RATIO * row["crps_diff_se"]
     ]
