@@ -54,11 +54,12 @@ _MARK: Final = "measured: "
 
 @dataclass(frozen=True)
 class Run:
-    """One finished process: wall time in seconds, peak memory in MiB, its output."""
+    """One finished process: wall time, peak memory in MiB, output, processor time; in seconds."""
 
     seconds: float
     memory: float
     output: str
+    cpu: float = 0.0
 
 
 def run(command: Sequence[str], *, environment: Mapping[str, str] | None = None) -> Run:
@@ -88,7 +89,8 @@ def run(command: Sequence[str], *, environment: Mapping[str, str] | None = None)
     if process.returncode:
         print(said, file=sys.stderr)
         raise subprocess.CalledProcessError(process.returncode, command, output, said)
-    return Run(seconds=seconds, memory=_mib(usage), output=output)
+    cpu = usage.ru_utime + usage.ru_stime
+    return Run(seconds=seconds, memory=_mib(usage), output=output, cpu=cpu)
 
 
 def child(script: str, **settings: Any) -> dict[str, Any]:

@@ -3,10 +3,12 @@
     python perf/whole_command.py [--repeats 3] [--model additive]
 
 `python scripts/fit.py --benchmark mega --engine marginal`, first with `--no-figures` and then
-with all files (tables, checks, figures and the page), the latter for the model `dataset` too,
+with all files (tables, checks, figures and the page), the latter for the model `dataset` too, and
+with PyMC's NUTS in the place of our engine (`--engine pymc`, all files);
 and `bambi_fit.py`, which fits the effects of `additive` with bambi's defaults, that is with
-PyMC, and writes the posterior and simple tables; each in fresh processes, in turns. bambi finds
-PyTensor's compiled code on disk, because one run goes before that does not count.
+PyMC, and writes the posterior and simple tables; each in fresh processes, in turns. PyMC finds
+PyTensor's compiled code on disk, because one run goes before that does not count. Processor
+time is that of all processes of a command.
 The targets are a third of bambi's wall time without figures, and 6 and 15 seconds with all files.
 """
 
@@ -33,9 +35,11 @@ def commands(model: str, engine: str, draws: int) -> dict[str, list[str]]:
         f"fit.py {one}, all files": [*fit, "--model", one]
         for one in dict.fromkeys([model, *LIMITS])
     }
+    by_pymc = ["pymc" if word == engine else word for word in fit]
     return {
         f"fit.py {model}": [*fit, "--model", model, "--no-figures"],
         **named,
+        f"fit.py {model}, engine pymc": [*by_pymc, "--model", model],
         "bambi_fit.py": [str(ROOT / "perf" / "bambi_fit.py"), "--draws", str(draws)],
     }
 
@@ -68,6 +72,7 @@ def main() -> int:
             "limit s": limits.get(name, ""),
             "min s": min(r.seconds for r in done),
             "max s": max(r.seconds for r in done),
+            "processor s": statistics.median(r.cpu for r in done),
             "peak MiB": max(r.memory for r in done),
             "runs": len(done),
             "share of bambi": medians[name] / peer,

@@ -17,6 +17,6 @@ def run(command: str) -> int:
             file=sys.stderr,
         )
         return 2
-    from bayeseval.cli import main
+    from bayeseval.__main__ import main
 
     return main([command, *sys.argv[1:]])

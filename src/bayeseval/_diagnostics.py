@@ -7,10 +7,12 @@ other and takes as long to import as a small fit.
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 import numpy as np
 
+from bayeseval._processes import sensible_jobs
 from bayeseval._typing import Floats, Index
 
 __all__ = ["Convergence", "convergence", "mean_mcse", "smoothed_weights"]
@@ -19,6 +21,8 @@ __all__ = ["Convergence", "convergence", "mean_mcse", "smoothed_weights"]
 _DRAWS_MIN = 4
 # Quantities at a time: some MB at the usual number of draws, which the cache of a core holds.
 _BLOCK = 32
+# Fewer blocks are done before threads have started.
+_THREADED = 4
 # The tails that an interval of 90 % ends in, as ArviZ's own convention.
 _TAILS = (0.05, 0.95)
 # The prior of the shape of a tail: its mean, and the number of draws that it counts as.
@@ -46,10 +50,16 @@ def convergence(draws: Floats) -> Convergence:
     ArviZ's ``rhat`` with the method ``rank``, and its ``ess`` with ``bulk`` and with ``tail`` at
     5 and 95 %.
     """
-    made = np.empty((3, len(draws)))
-    for at in range(0, len(draws), _BLOCK):
-        made[:, at : at + _BLOCK] = _of_block(draws[at : at + _BLOCK])
-    return Convergence(*made)
+    blocks = [draws[at : at + _BLOCK] for at in range(0, len(draws), _BLOCK)]
+    if len(blocks) < _THREADED:
+        made = [_of_block(block) for block in blocks]
+    else:
+        # Sorting and Fourier transforms let other threads work.
+        with ThreadPoolExecutor(sensible_jobs(None, cores_each=1)) as threads:
+            made = list(threads.map(_of_block, blocks))
+    if not made:
+        return Convergence(*np.empty((3, 0)))
+    return Convergence(*np.concatenate(made, axis=1))
 
 
 def mean_mcse(draws: Floats) -> Floats:

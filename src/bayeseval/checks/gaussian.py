@@ -93,8 +93,8 @@ class LeaveOneOut:
                 "the noise of the scores is lost in the rounding of their sds at a draw of the "
                 "posterior; give priors of the order of the standard deviation of the scores"
             ) from error
-        half = self._root(np.eye(len(scaled)))
-        self.covariance = half.T @ linalg.cho_solve(factor, half)
+        inverse = linalg.cho_solve(factor, np.eye(len(scaled)), overwrite_b=True)
+        self.covariance = self._root(self._root(inverse).T)
         spread = np.empty(n)
         for rows in row_blocks(n, 2 * k * k):
             own = self.columns[rows]

@@ -9,7 +9,7 @@ power-scaling", Statistics and Computing 34).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import numpy as np
@@ -135,31 +135,34 @@ def distances_moved(values: Floats, log_density: Floats) -> Floats:
     ValueError
         If the densities of the draws are too alike to weigh the draws again.
     """
-    columns = np.ascontiguousarray(values.reshape(-1, values.shape[-1]).T)
     flat = log_density.ravel()
     efficiency = float(convergence(flat[None, None, :]).tail[0]) / len(flat)
-    gradients = np.zeros(len(columns))
+    sets = []
     for power in _POWERS:
         with np.errstate(divide="ignore", invalid="ignore"):
             log_weights, _ = smoothed_weights((power - 1.0) * flat, efficiency=efficiency, most=0.5)
         weights = np.exp(log_weights)
-        distance = _distances(columns, weights / weights.sum())
-        gradients += distance / abs(np.log2(power))
-    return gradients / len(_POWERS)
+        sets.append(weights / weights.sum())
+    distances = _distances(np.ascontiguousarray(values.reshape(-1, values.shape[-1]).T), sets)
+    doublings = np.abs(np.log2(_POWERS))[:, None]
+    moved: Floats = (distances / doublings).mean(axis=0)
+    return moved
 
 
-def _distances(columns: Floats, weights: Floats) -> Floats:
-    """Cumulative Jensen-Shannon distance of draws (quantity, draw) from the weighted ones."""
-    found = np.empty(len(columns))
+def _distances(columns: Floats, sets: Sequence[Floats]) -> Floats:
+    """Cumulative Jensen-Shannon distances of draws (quantity, draw) from those with weights."""
+    found = np.empty((len(sets), len(columns)))
     for at in range(0, len(columns), _BLOCK):
         part = columns[at : at + _BLOCK]
         order = np.argsort(part, axis=1)
         width = np.diff(np.take_along_axis(part, order, axis=1), axis=1)
-        own = weights[order]
-        # Of a quantity or of its negative, whichever is larger.
-        turned = (np.ascontiguousarray(one[:, ::-1]) for one in (width, own))
-        upwards, downwards = _divergence(width, own), _divergence(*turned)
-        found[at : at + _BLOCK] = np.maximum(upwards, downwards)
+        turned = np.ascontiguousarray(width[:, ::-1])
+        for number, weights in enumerate(sets):
+            own = weights[order]
+            # Of a quantity or of its negative, whichever is larger.
+            upwards = _divergence(width, own)
+            downwards = _divergence(turned, np.ascontiguousarray(own[:, ::-1]))
+            found[number, at : at + _BLOCK] = np.maximum(upwards, downwards)
     return found
 
 
