@@ -22,8 +22,8 @@ Steps 3 and 4 together draw from the joint conditional distribution of all five,
 leaves the posterior invariant (van Dyk and Park 2008). What the warm-up fixed does not change
 afterwards.
 
-The parameters mix well then. Effects of languages with few records do not: their scores can
-disagree, then one or the other is the outlier, and given w there is no way from one to the other.
+The parameters mix well then. Some effects of languages do not, probably because their scores
+disagree: one or the other is the outlier, and given w there is hardly a way between the two.
 """
 
 from __future__ import annotations

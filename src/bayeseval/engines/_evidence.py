@@ -137,8 +137,7 @@ def with_centred_levels(marginal: Marginal, design: Design) -> tuple[Marginal, F
     sds = scales.natural(mode)
     # Not sd_log_residual: where levels are alike, the mode has offsets of zero at any value of it.
     away = np.log(scales.residual(sds) / sds[scales.names.index(names.SD_RESIDUAL)])
-    spread = float(np.sqrt(np.mean(away**2)))
-    centred = replace(scales, levels=most_informative(scales.levels, spread))
+    centred = replace(scales, levels=most_informative(scales.levels, away))
     return replace(marginal, scales=centred), centred.unconstrained(sds)
 
 

@@ -26,6 +26,9 @@ __all__ = ["Levels", "levels_of", "most_informative"]
 
 _LOG_2_PI: Final = math.log(2.0 * math.pi)
 
+# Equal sds are ruled out by a sum of squared distances, in standard errors, of so much per level.
+_LEAST_APART: Final = 10.0
+
 
 @dataclass(frozen=True, eq=False)
 class Levels:
@@ -99,16 +102,20 @@ def levels_of(design: Design) -> Levels | None:
     )
 
 
-def most_informative(levels: Levels, spread: float) -> Levels:
+def most_informative(levels: Levels, away: Floats) -> Levels:
     """Centre the levels whose records say more about their log-sd than the prior does.
+
+    None is centred where the sds may be equal. At equal sds the density of log-sds is infinite
+    for ``sd_log_residual = 0``, and importance sampling would miss the mass around that point.
 
     Parameters
     ----------
     levels : Levels
         The levels.
-    spread : float
-        Root mean square of the log-sds' distances from that of a typical level. The
-        information of n records about a log-sd is at most 2 n, of which the effects take about
-        half on a crossed table.
+    away : ndarray, shape (n,)
+        Distances of their log-sds from that of a typical level. The information of n records
+        about a log-sd is at most 2 n, of which the effects take about half on a crossed table.
     """
-    return replace(levels, centred=levels.counts * spread**2 > 1.0)
+    apart = float(levels.counts @ away**2) > _LEAST_APART * levels.n
+    informative = levels.counts * np.mean(away**2) > 1.0
+    return replace(levels, centred=informative & apart)

@@ -86,9 +86,10 @@ class Scales:
         return total
 
     def _of_levels(self, sd: Any) -> tuple[Any, Any]:
-        return tuple(
+        typical, spread = (
             sd[..., self.names.index(name)] for name in (names.SD_RESIDUAL, names.SD_LOG_RESIDUAL)
         )
+        return typical, spread
 
 
 def scales_of(design: Design) -> Scales:

@@ -359,8 +359,13 @@ class _Run:
 
         settings = replace(self.settings, draws=self.n_draws, chains=self.chains)
         drawn = numpyro.sample(self.design, settings, progress=self.report)
-        path = {"path": "nuts", "path_reason": _above(attrs)}
-        return replace(drawn, settings=self.settings, attrs=drawn.attrs | attrs | path)
+        used: dict[str, str | float] = {
+            "path": "nuts",
+            "path_reason": _above(attrs),
+            "tune": drawn.settings.tune or 0,
+            "target_accept": drawn.settings.target_accept or 0.0,
+        }
+        return replace(drawn, settings=self.settings, attrs={**drawn.attrs, **attrs, **used})
 
     def _finish(
         self,
