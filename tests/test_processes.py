@@ -77,3 +77,24 @@ def test_as_many_jobs_as_there_are_cores_for(monkeypatch: pytest.MonkeyPatch) ->
     assert found == {"numpyro": 2, "pymc": 2, "marginal": 10, "ml": 10}
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0}, raising=False)
     assert sensible_jobs(None, cores_each=4) == 1
+
+
+def test_what_is_there_already_is_not_done_again() -> None:
+    def work(shared: int, item: int, beat: object) -> int:
+        return shared + item
+
+    told: list[tuple[object, ...]] = []
+    kept: dict[int, int] = {}
+    found = run_all(
+        work,
+        [1, 2, 3],
+        shared=10,
+        jobs=1,
+        stage="work",
+        progress=lambda *report: told.append(report[1:3]),
+        keep=kept.__setitem__,
+        done={1: 70},
+    )
+    assert found == [11, 70, 13]
+    assert kept == {0: 11, 2: 13}
+    assert told == [(1, 3), (2, 3), (3, 3)]
