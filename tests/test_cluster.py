@@ -45,7 +45,7 @@ def address(cluster: LocalCluster) -> str:
 def client(address: str) -> Iterator[Client]:
     """Who looks at the cluster from outside."""
     with Client(address, set_as_default=False) as client:
-        client.wait_for_workers(2, timeout=60)
+        client.wait_for_workers(2, timeout=600)
         yield client
 
 
@@ -119,19 +119,17 @@ def test_a_worker_killed_half_way_changes_nothing(
     assert killed
     pd.testing.assert_frame_equal(found.predictions, alone.predictions, check_exact=True)
     pd.testing.assert_frame_equal(found.table, alone.table, check_exact=True)
-    client.wait_for_workers(2, timeout=60)
-    # The nanny has started another one.
     assert killed[0] not in client.run(os.getpid).values()
 
 
 def test_refits_and_simulations_are_the_same_as_here(records: Records, address: str) -> None:
-    for there, here in (
-        [be.sensitivity(records, "additive", drop="task", **where).moves for where in places]
-        for places in [({"dask": address}, {"jobs": 1})]
-    ):
-        pd.testing.assert_frame_equal(there, here, check_exact=True)
     there, here = (
-        be.calibrate("additive", like=records, simulations=2, draws=200, **where).simulations
+        be.sensitivity(records, "additive", drop=[], groups={"g": "m1"}, **where).moves
+        for where in ({"dask": address}, {"jobs": 1})
+    )
+    pd.testing.assert_frame_equal(there, here, check_exact=True)
+    there, here = (
+        be.calibrate("additive", like=records, simulations=1, draws=200, **where).simulations
         for where in ({"dask": address}, {"jobs": 1})
     )
     pd.testing.assert_frame_equal(there, here, check_exact=True)
@@ -191,7 +189,7 @@ def test_ctrl_c_ends_the_pieces_at_the_workers(
             stage="work",
             progress=interrupt,
         )
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 300
     while len(list(tmp_path.glob("ended*"))) < 2 and time.monotonic() < deadline:
         time.sleep(0.05)
     assert sorted(path.name for path in tmp_path.glob("*3")) == []
@@ -223,13 +221,13 @@ def test_a_worker_without_bayeseval_is_named(address: str, client: Client) -> No
         [sys.executable, "-c", code], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
     try:
-        client.wait_for_workers(3, timeout=60)
+        client.wait_for_workers(3, timeout=600)
         with pytest.raises(EngineError, match="cannot import bayeseval as it is here"):
             find_cluster(address)
     finally:
         bare.terminate()
-        bare.wait(30)
-    deadline = time.monotonic() + 30
+        bare.wait(300)
+    deadline = time.monotonic() + 300
     while len(client.nthreads()) > 2 and time.monotonic() < deadline:
         time.sleep(0.05)
 

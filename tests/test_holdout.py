@@ -348,6 +348,29 @@ def test_all_models_of_a_repeat_are_fitted_before_the_next_repeat(records: Recor
     )
 
 
+def test_an_interrupted_comparison_continues(
+    records: Records, held_out: HeldOut, tmp_path: Path
+) -> None:
+    def stop_after_one(stage: str, done: int, total: int, remark: str) -> None:
+        if done == 1:
+            raise KeyboardInterrupt
+
+    asked = prepare_holdout(records, "additive", holdout=0.2, repeats=2)
+    with pytest.raises(KeyboardInterrupt):
+        asked.run(jobs=1, work=tmp_path, progress=stop_after_one)
+    (part,) = asked.kept_in(tmp_path).iterdir()
+    assert '"additive, repeat 1 of 2"' in part.read_text()
+    told: list[int] = []
+    found = asked.run(
+        jobs=1, work=tmp_path, progress=lambda stage, done, total, remark: told.append(done)
+    )
+    assert told[0] == 1
+    pd.testing.assert_frame_equal(found.predictions, held_out.predictions, check_exact=True)
+    pd.testing.assert_frame_equal(found.table, held_out.table, check_exact=True)
+    assert found.gates == held_out.gates
+    assert found.run == held_out.run
+
+
 def changed(records: Records, rows: np.ndarray) -> Records:
     """The same table with other scores in some rows."""
     frame = records.table

@@ -148,3 +148,24 @@ def test_figures_that_another_process_draws_are_the_same_files(second: dict[str,
     assert {Path(name).suffix for name in here} == {".csv", ".nc", ".png", ".svg"}
     assert "figures/checks.svg" in here
     assert here == elsewhere
+
+
+def test_what_is_there_already_is_not_done_again() -> None:
+    def work(shared: int, item: int, beat: object) -> int:
+        return shared + item
+
+    told: list[tuple[object, ...]] = []
+    kept: dict[int, int] = {}
+    found = run_all(
+        work,
+        [1, 2, 3],
+        shared=10,
+        jobs=1,
+        stage="work",
+        progress=lambda *report: told.append(report[1:3]),
+        keep=kept.__setitem__,
+        done={1: 70},
+    )
+    assert found == [11, 70, 13]
+    assert kept == {0: 11, 2: 13}
+    assert told == [(1, 3), (2, 3), (3, 3)]

@@ -235,6 +235,23 @@ def test_the_command_writes_a_folder(
     assert "--drop-group takes NAME=LEVEL,LEVEL" in capsys.readouterr().err
 
 
+def test_an_interrupted_analysis_continues(small: Records, tmp_path: Path) -> None:
+    """The first part is one that no refit is possible without, and is kept as well."""
+
+    def stop_after_two(stage: str, done: int, total: int, remark: str) -> None:
+        if stage == "refitting" and done == 2:
+            raise KeyboardInterrupt
+
+    asked = prepare_sensitivity(small, drop="model")
+    with pytest.raises(KeyboardInterrupt):
+        asked.run(jobs=1, work=tmp_path, progress=stop_after_two)
+    assert len(list(asked.kept_in(tmp_path).iterdir())) == 2
+    found, alone = asked.run(jobs=1, work=tmp_path), asked.run(jobs=1)
+    pd.testing.assert_frame_equal(found.table, alone.table, check_exact=True)
+    pd.testing.assert_frame_equal(found.moves, alone.moves, check_exact=True)
+    assert (found.gates, found.sampling) == (alone.gates, alone.sampling)
+
+
 def test_two_models_leave_no_ranks_to_compare(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], small: Records
 ) -> None:

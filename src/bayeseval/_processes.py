@@ -7,7 +7,7 @@ import os
 import signal
 import threading
 import warnings
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 from bayeseval._arguments import as_whole_number
@@ -138,6 +138,7 @@ def run_all(
     progress: Progress,
     labels: Sequence[str] = (),
     keep: Callable[[int, Result], None] | None = None,
+    done: Mapping[int, Result] | None = None,
 ) -> list[Result]:
     """Results of ``work(shared, item, beat)`` in the order of the items.
 
@@ -162,21 +163,26 @@ def run_all(
     keep : callable, optional
         Called in this process as ``keep(position, result)`` for each piece as soon as it is
         finished, whatever the order, to store what an interruption must not lose.
+    done : mapping of int to object, optional
+        Results by position that are there already, as `keep` stored them.
     """
     total = len(items)
-    progress(stage, 0, total, "")
-    results: dict[int, Result] = {}
+    results: dict[int, Result] = dict(done or {})
+    left = [i for i in range(total) if i not in results]
+    progress(stage, len(results), total, "")
+    if not left:
+        return [results[i] for i in range(total)]
 
     def beat(inner: str, at: int, of: int, remark: str) -> None:
         progress(stage, len(results), total, inner)
 
-    with _closed(_pieces(work, items, shared, jobs, beat)) as pieces:
+    with _closed(_pieces(work, [items[i] for i in left], shared, jobs, beat)) as pieces:
         for piece in pieces:
             if piece is None:
                 # Nothing is finished, but Ctrl-C may have been pressed.
                 progress(stage, len(results), total, "")
                 continue
-            position, result = piece
+            position, result = left[piece[0]], piece[1]
             results[position] = result
             if keep is not None:
                 keep(position, result)

@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 import typer
 
+from bayeseval.cli._keeping import keeping
 from bayeseval.cli._shared import (
     DATA,
     OUTPUT,
@@ -20,7 +21,6 @@ from bayeseval.cli._shared import (
     Quiet,
     Reading,
     Seed,
-    StoppedError,
     Tune,
     complete_benchmarks,
     complete_models,
@@ -126,16 +126,8 @@ def calibrate(
     own = prepared.kept_in(work)
     if not force:
         check_number(simulations, folder, ready, own)
-    try:
-        with progress_bar("", quiet=quiet) as progress:
-            calibration = prepared.run(
-                jobs=jobs, dask=dask, work=work, ready=ready, progress=progress
-            )
-    except KeyboardInterrupt as error:
-        kept = f"finished simulations are kept in {own}; run the same command again to continue"
-        if not any(own.glob("*.json")):
-            discard_parts(own)
-        raise StoppedError(kept if own.is_dir() else "") from error
+    with keeping(own, "simulations"), progress_bar("", quiet=quiet) as progress:
+        calibration = prepared.run(jobs=jobs, dask=dask, work=work, ready=ready, progress=progress)
     # Printed before it is saved: an error of writing the folder does not lose the results.
     echo(str(calibration))
     try:

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from bayeseval._arguments import split_names
+from bayeseval.cli._keeping import keeping
 from bayeseval.cli._shared import (
     COMPARISON,
     EXIT_GATE_FAILED,
@@ -103,7 +104,8 @@ def compare(
         prepare_holdout,
     )
     from bayeseval.comparison.models import check_asked
-    from bayeseval.output.store import check_target
+    from bayeseval.output._kept import discard_pieces, folder_of
+    from bayeseval.output.store import check_target, unfinished
 
     check_asked(by, holdout=holdout, repeats=repeats)
     records = reading.load(quiet=quiet)
@@ -117,16 +119,19 @@ def compare(
     )
     folder = out or prepared.default_folder
     check_target(folder, prepared.identity, force=force)
-    with progress_bar("", quiet=quiet) as progress:
+    work = unfinished(folder)
+    own = folder_of(work, prepared.identity)
+    with keeping(own, "fits"), progress_bar("", quiet=quiet) as progress:
         where: dict[str, Any] = {"jobs": jobs, "dask": dask, "progress": progress}
         compared = (
-            prepared.run(**where)
+            prepared.run(work=work, **where)
             if isinstance(prepared, PreparedHoldout)
             else prepared.run(ready=find_fits(prepared.fits), **where)
         )
     # Printed before it is saved: an error of writing the folder does not lose the results.
     echo(str(compared))
     compared.save(folder, figures=False if no_figures else figure_format, force=force)
+    discard_pieces(own)
     echo_place("\nResults", folder)
     if any(gate.status == "fail" for gate in compared.named_gates.values()):
         raise typer.Exit(EXIT_GATE_FAILED)

@@ -13,7 +13,9 @@ from bayeseval.cli._shared import (
     DATA,
     EXIT_GATE_FAILED,
     OUTPUT,
+    SAMPLING,
     CiProb,
+    Dask,
     FigureFormat,
     NoFigures,
     Quiet,
@@ -56,6 +58,16 @@ def forecast(
             rich_help_panel=OUTPUT,
         ),
     ] = False,
+    jobs: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            help="Refits of this check to run in parallel.",
+            show_default="1",
+            rich_help_panel=SAMPLING,
+        ),
+    ] = None,
+    dask: Dask = None,
     no_figures: NoFigures = False,
     figure_format: FigureFormat = "png",
     quiet: Quiet = False,
@@ -76,6 +88,8 @@ def forecast(
             check=not no_check,
             seed=seed,
             ci_prob=ci_prob,
+            jobs=jobs,
+            dask=dask,
             progress=progress,
         )
     forecasts.save(folder, figures=False if no_figures else figure_format)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -12,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from bayeseval import names
-from bayeseval._arguments import as_number, as_whole_number
+from bayeseval._arguments import as_number, as_path, as_whole_number
 from bayeseval._processes import run_all, sensible_jobs
 from bayeseval._random import generator
 from bayeseval._typing import Bools, Floats, Index
@@ -34,6 +35,8 @@ from bayeseval.fitting.gate import Gate
 from bayeseval.fitting.prepared import Prepared, prepare
 from bayeseval.fitting.provenance import provenance, sampling_path
 from bayeseval.fitting.relations import new_levels
+from bayeseval.output._kept import Kept, folder_of, frame_from_json, frame_to_json
+from bayeseval.output._locks import alone_in
 from bayeseval.records import PairSource, Records, average_over_others, reduce_replicates
 from bayeseval.spec import load_spec
 
@@ -100,6 +103,15 @@ class _Predicted(NamedTuple):
     gate: Gate
     sampling: dict[str, str]
 
+    def to_json(self) -> dict[str, Any]:
+        gate, scores = self.gate.to_dict(), frame_to_json(self.scores)
+        return {"scores": scores, "gate": gate, "sampling": dict(self.sampling)}
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> _Predicted:
+        scores, gate = frame_from_json(value["scores"]), Gate.from_dict(value["gate"])
+        return cls(scores, gate, dict(value["sampling"]))
+
 
 @dataclass(frozen=True, eq=False)
 class PreparedHoldout:
@@ -148,13 +160,14 @@ class PreparedHoldout:
         *,
         jobs: int | None = None,
         dask: str | None = None,
+        work: str | Path | None = None,
         progress: Progress | None = None,
     ) -> HeldOut:
         """Make all fits, and score their predictions beside those of two-way means.
 
         Parameters
         ----------
-        jobs, dask, progress
+        jobs, dask, work, progress
             As for :func:`bayeseval.compare`.
 
         Returns
@@ -173,15 +186,19 @@ class PreparedHoldout:
             for repeat in range(self.repeats)
             for one in self.fits
         ]
-        done = run_all(
-            _predict,
-            tasks,
-            shared=_Shared(self.fits, cells, tuple(self.splits.held), rows),
-            jobs=at_once,
-            stage="fitting without the scores left out",
-            progress=progress or (lambda stage, done, total, remark: None),
-            labels=labels,
-        )
+        kept = None if work is None else self._kept(self.kept_in(as_path("work", work)), labels)
+        with nullcontext() if kept is None else alone_in(kept.folder):
+            done = run_all(
+                _predict,
+                tasks,
+                shared=_Shared(self.fits, cells, tuple(self.splits.held), rows),
+                jobs=at_once,
+                stage="fitting without the scores left out",
+                progress=progress or (lambda stage, done, total, remark: None),
+                labels=labels,
+                keep=None if kept is None else kept.store,
+                done=None if kept is None else kept.find(),
+            )
         by_model = {model_name(one): done[i :: len(self.fits)] for i, one in enumerate(self.fits)}
         gates = {name: tuple(one.gate for one in several) for name, several in by_model.items()}
         parts = {name: [one.scores for one in several] for name, several in by_model.items()}
@@ -206,6 +223,13 @@ class PreparedHoldout:
             gates=gates,
             run=self._run(by_model),
         )
+
+    def kept_in(self, work: Path) -> Path:
+        """Folder of the finished fits of this comparison, among those of others."""
+        return folder_of(work, self.identity)
+
+    def _kept(self, folder: Path, labels: Sequence[str]) -> Kept[_Predicted]:
+        return Kept(folder, tuple(labels), _Predicted.to_json, _Predicted.from_json)
 
     def _rows(self, repeat: int) -> Index:
         """Cells that a repeat leaves out, by position in the designs of the whole table."""

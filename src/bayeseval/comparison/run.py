@@ -246,6 +246,7 @@ def compare(
     refits: int = MOST_REFITS,
     jobs: int | None = None,
     dask: str | None = None,
+    work: str | Path | None = None,
     progress: Progress | bool | None = None,
 ) -> Comparison: ...
 
@@ -266,6 +267,7 @@ def compare(
     refits: int = MOST_REFITS,
     jobs: int | None = None,
     dask: str | None = None,
+    work: str | Path | None = None,
     progress: Progress | bool | None = None,
 ) -> HeldOut: ...
 
@@ -286,6 +288,7 @@ def compare(
     refits: int = MOST_REFITS,
     jobs: int | None = None,
     dask: str | None = None,
+    work: str | Path | None = None,
     progress: Progress | bool | None = None,
 ) -> Comparison | HeldOut:
     """Compare models of one table by how well they predict scores left out.
@@ -330,6 +333,9 @@ def compare(
     dask : str, optional
         Address ``tcp://host:port`` of the scheduler of a Dask cluster, whose workers make the
         fits and refits instead.
+    work : str or Path, optional
+        With `holdout`, folder that keeps finished fits, so that the same call continues an
+        interrupted one.
     progress : bool or callable, optional
         True shows progress on stderr; a callable is called as
         ``progress(stage, done, total, remark)``.
@@ -367,7 +373,7 @@ def compare(
     if holdout is not None:
         left_out = prepare_holdout(table, specs, holdout=holdout, repeats=repeats, **asked)
         with reporting(progress) as report:
-            held_out = left_out.run(jobs=jobs, dask=dask, progress=report)
+            held_out = left_out.run(jobs=jobs, dask=dask, work=work, progress=report)
         warn_of_gates(held_out.named_gates, stacklevel=3)
         return held_out
     prepared = prepare_comparison(table, specs, refits=refits, **asked)

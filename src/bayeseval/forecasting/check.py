@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from bayeseval import names
+from bayeseval._cluster import Cluster
+from bayeseval._processes import run_all
 from bayeseval._random import generator
 from bayeseval._typing import Floats, Progress
 from bayeseval.design import Design
@@ -23,8 +25,21 @@ __all__ = ["check_forecasts"]
 _DRAWS: Final = 500
 
 
+class _Shared(NamedTuple):
+    """What all refits share: the models with the covariate and without."""
+
+    models: tuple[Design, Design]
+    draws: int
+    seed: int
+
+
 def check_forecasts(
-    design: Design, *, draws: int = _DRAWS, seed: int = 0, progress: Progress | None = None
+    design: Design,
+    *,
+    draws: int = _DRAWS,
+    seed: int = 0,
+    jobs: int | Cluster = 1,
+    progress: Progress | None = None,
 ) -> pd.DataFrame:
     """Leave out every language and forecast it, with the covariate and without.
 
@@ -40,6 +55,8 @@ def check_forecasts(
         Of each refit, in each of two chains.
     seed : int
         The one seed.
+    jobs : int or Cluster
+        Refits at once, or where they run.
     progress : callable, optional
         Called as ``progress(stage, done, total, remark)``.
 
@@ -51,8 +68,6 @@ def check_forecasts(
         ``covered_90``, ``covered_95`` (of the target), ``elpd`` (log density of the
         language's scores given all others), ``n_records``. Score units, natural log.
     """
-    from bayeseval.engines._evidence import without
-
     plain = _without_covariate(design)
     # Fixed by a known wide sd: the potentials that the records alone give.
     unpooled = _potentials(_unpooled(plain), draws, seed)[0]
@@ -61,15 +76,19 @@ def check_forecasts(
     counts = np.bincount(design.factor_index[names.LANGUAGE], minlength=len(labels))
     rows: list[dict[str, object]] = []
     rng = generator(seed, "forecast-check")
+    refits = run_all(
+        _without_level,
+        [(number, level) for number in (0, 1) for level in range(len(labels))],
+        shared=_Shared((design, plain), draws, seed),
+        jobs=jobs,
+        stage="leaving out each language",
+        progress=progress or (lambda stage, done, total, remark: None),
+        labels=[*labels, *labels],
+    )
     for number, (model, is_with) in enumerate(((design, True), (plain, False))):
         whole = _potentials(model, draws, seed)[1]
         for level, label in enumerate(labels):
-            if progress is not None:
-                done = number * len(labels) + level
-                progress("leaving out each language", done, 2 * len(labels), label)
-            rest = without(model, by="language", unit=level)
-            values, evidence = _potentials(rest, draws, seed)
-            own = values[:, level]
+            own, evidence = refits[number * len(labels) + level]
             noisy = own + error[level] * rng.standard_normal(len(own))
             covered = [
                 bool(low <= target[level] <= high)
@@ -93,9 +112,21 @@ def check_forecasts(
                     "n_records": int(counts[level]),
                 }
             )
-    if progress is not None:
-        progress("leaving out each language", 2 * len(labels), 2 * len(labels), "")
     return pd.DataFrame(rows)
+
+
+def _without_level(
+    shared: _Shared, asked: tuple[int, int], beat: Progress | None
+) -> tuple[Floats, float]:
+    """Draws of the potential of a language that was left out, and the log evidence."""
+    from bayeseval.engines._evidence import without
+
+    number, level = asked
+    if beat is not None:
+        beat("leaving out a language", 0, 1, "")
+    rest = without(shared.models[number], by="language", unit=level)
+    values, evidence = _potentials(rest, shared.draws, shared.seed)
+    return values[:, level], evidence
 
 
 def _without_covariate(design: Design) -> Design:

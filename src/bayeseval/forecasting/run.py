@@ -14,6 +14,8 @@ import pandas as pd
 from bayeseval import names
 from bayeseval._arguments import as_names
 from bayeseval._calls import explained
+from bayeseval._cluster import Cluster
+from bayeseval._processes import sensible_jobs
 from bayeseval._progress import reporting
 from bayeseval._random import generator
 from bayeseval._resources import resource_names, shipped_covariates
@@ -56,6 +58,8 @@ def forecast(
     check: bool = True,
     seed: int = 0,
     ci_prob: float = names.CI_PROB,
+    jobs: int | None = None,
+    dask: str | None = None,
     progress: Progress | bool | None = None,
 ) -> Forecast:
     """Forecast the potential of languages without records.
@@ -81,6 +85,12 @@ def forecast(
         Of the new languages' own effects and of the refits.
     ci_prob : float
         Probability of the equal-tailed intervals.
+    jobs : int, optional
+        Number of refits of the check that run in parallel; one by default. The results do not
+        depend on it.
+    dask : str, optional
+        Address ``tcp://host:port`` of the scheduler of a Dask cluster, whose workers make these
+        refits instead.
     progress : bool or callable, optional
         True shows progress on stderr; a callable is called as
         ``progress(stage, done, total, remark)``.
@@ -145,7 +155,9 @@ def forecast(
     checked, notes = pd.DataFrame(), [*failed, *matched, *notes]
     if check:
         with reporting(progress) as report:
-            checked, reason = _checked(fit, seed=seed, progress=report)
+            here = 1 if jobs is None and dask is None else jobs
+            at_once = sensible_jobs(here, cores_each=1, dask=dask)
+            checked, reason = _checked(fit, seed=seed, jobs=at_once, progress=report)
         notes += [f"no check of the forecasts: {reason}"] if reason else []
         notes += _failed_checks(fit)
     named = add_language_names(finish(table, ci_prob), called, after=names.LANGUAGE)
@@ -457,7 +469,9 @@ def _line(arrays: PosteriorArrays, name: str, values: Floats, ci_prob: float) ->
     )
 
 
-def _checked(fit: Fit, *, seed: int, progress: Progress | None) -> tuple[pd.DataFrame, str | None]:
+def _checked(
+    fit: Fit, *, seed: int, jobs: int | Cluster, progress: Progress | None
+) -> tuple[pd.DataFrame, str | None]:
     from bayeseval.engines.marginal import why_no_closed_form
 
     try:
@@ -468,4 +482,4 @@ def _checked(fit: Fit, *, seed: int, progress: Progress | None) -> tuple[pd.Data
     reason = why_no_closed_form(design)
     if reason is not None:
         return pd.DataFrame(), reason
-    return check_forecasts(design, seed=seed, progress=progress), None
+    return check_forecasts(design, seed=seed, jobs=jobs, progress=progress), None

@@ -17,6 +17,7 @@ from bayeseval.fitting.gate import Gate
 from bayeseval.fitting.prepared import Prepared, prepare
 from bayeseval.fitting.provenance import sampling_path
 from bayeseval.leaving_out.selection import Part
+from bayeseval.output._kept import frame_from_json, frame_to_json
 from bayeseval.records import Covariate, PairSource, Records
 from bayeseval.spec import ModelSpec
 
@@ -63,6 +64,27 @@ class Refit:
     moves: Mapping[str, pd.DataFrame] = field(default_factory=dict)
     gate: Gate | None = None
     sampling: Mapping[str, str] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        """All of it, as plain values."""
+        return {
+            "status": self.status,
+            "reason": self.reason,
+            "moves": {name: frame_to_json(table) for name, table in self.moves.items()},
+            "gate": None if self.gate is None else self.gate.to_dict(),
+            "sampling": dict(self.sampling),
+        }
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Refit:
+        """Inverse of :meth:`to_json`."""
+        return cls(
+            str(value["status"]),
+            str(value["reason"]),
+            moves={name: frame_from_json(table) for name, table in value["moves"].items()},
+            gate=None if value["gate"] is None else Gate.from_dict(value["gate"]),
+            sampling=dict(value["sampling"]),
+        )
 
 
 def refit(job: Job, part: Part, beat: Progress | None) -> Refit:

@@ -9,6 +9,7 @@ all fits, less those of a language or task that is left out.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from bayeseval._arguments import as_mapping, as_texts
+from bayeseval._arguments import as_mapping, as_path, as_texts
 from bayeseval._calls import explained
 from bayeseval._processes import run_all, sensible_jobs
 from bayeseval._progress import reporting
@@ -31,8 +32,10 @@ from bayeseval.fitting.gate import warn_of_gates
 from bayeseval.fitting.prepared import Prepared, prepare
 from bayeseval.fitting.provenance import sampling_path
 from bayeseval.leaving_out.container import Sensitivity, identity
-from bayeseval.leaving_out.refits import Job, all_moves, labelled_pairs, refit, refit_table
+from bayeseval.leaving_out.refits import Job, Refit, all_moves, labelled_pairs, refit, refit_table
 from bayeseval.leaving_out.selection import Part, choose_parts, outlying
+from bayeseval.output._kept import Kept, folder_of
+from bayeseval.output._locks import alone_in
 from bayeseval.records import PairSource, Records, TableSource
 from bayeseval.records import load as load_records
 from bayeseval.spec import AUTO, ModelSpec
@@ -90,13 +93,14 @@ class PreparedSensitivity:
         *,
         jobs: int | None = None,
         dask: str | None = None,
+        work: str | Path | None = None,
         progress: Progress | None = None,
     ) -> Sensitivity:
         """Fit all records, then the rest without each part.
 
         Parameters
         ----------
-        jobs, dask, progress
+        jobs, dask, work, progress
             As for :func:`sensitivity`.
 
         Returns
@@ -114,15 +118,19 @@ class PreparedSensitivity:
         spec, engine, settings = self.whole.model.spec, self.whole.engine.name, self.whole.settings
         pairs = labelled_pairs(self.whole)
         job = Job(table, spec, engine, settings, self.whole.covariates, pairs, before)
-        refits = run_all(
-            refit,
-            parts,
-            shared=job,
-            jobs=at_once,
-            stage="refitting",
-            progress=progress or (lambda stage, done, total, remark: None),
-            labels=[f"without {part.label}" for part in parts],
-        )
+        kept = None if work is None else self._kept(self.kept_in(as_path("work", work)), parts)
+        with nullcontext() if kept is None else alone_in(kept.folder):
+            refits = run_all(
+                refit,
+                parts,
+                shared=job,
+                jobs=at_once,
+                stage="refitting",
+                progress=progress or (lambda stage, done, total, remark: None),
+                labels=[f"without {part.label}" for part in parts],
+                keep=None if kept is None else kept.store,
+                done=None if kept is None else kept.find(),
+            )
         done = list(zip(parts, refits, strict=True))
         gates = {f"without {part.label}": one.gate for part, one in done if one.gate is not None}
         sampling = {f"without {part.label}": one.sampling for part, one in done if one.moves}
@@ -139,6 +147,14 @@ class PreparedSensitivity:
             gates={"all records": base.gate} | gates,
             sampling={"all records": sampling_path(base.run)} | sampling,
         )
+
+    def kept_in(self, work: Path) -> Path:
+        """Folder of the finished refits of this analysis, among those of others."""
+        return folder_of(work, self.identity)
+
+    def _kept(self, folder: Path, parts: Sequence[Part]) -> Kept[Refit]:
+        pieces = tuple(f"the refit without {part.label} ({part.drop})" for part in parts)
+        return Kept(folder, pieces, Refit.to_json, Refit.from_json)
 
 
 def prepare_sensitivity(
@@ -207,6 +223,7 @@ def sensitivity(
     pairs: PairSource = "any",
     jobs: int | None = None,
     dask: str | None = None,
+    work: str | Path | None = None,
     progress: Progress | bool | None = None,
 ) -> Sensitivity:
     """Fit again without each level, group, or the largest residuals, and compare.
@@ -241,6 +258,8 @@ def sensitivity(
     dask : str, optional
         Address ``tcp://host:port`` of the scheduler of a Dask cluster, whose workers make the
         refits instead.
+    work : str or Path, optional
+        Folder that keeps finished fits, so that the same call continues an interrupted one.
     progress : bool or callable, optional
         True shows progress on stderr; a callable is called as
         ``progress(stage, done, total, remark)``.
@@ -279,6 +298,6 @@ def sensitivity(
         pairs=pairs,
     )
     with reporting(progress) as report:
-        result = prepared.run(jobs=jobs, dask=dask, progress=report)
+        result = prepared.run(jobs=jobs, dask=dask, work=work, progress=report)
     warn_of_gates(result.gates, stacklevel=3)
     return result

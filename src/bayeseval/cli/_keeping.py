@@ -1,0 +1,39 @@
+"""What a command says when it ends before its time and has kept finished pieces."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from bayeseval.cli._shared import StoppedError
+from bayeseval.errors import EngineError
+
+__all__ = ["keeping"]
+
+
+@contextmanager
+def keeping(folder: Path, what: str) -> Iterator[None]:
+    """Say where finished pieces of an interrupted run are kept.
+
+    Parameters
+    ----------
+    folder : Path
+        Holds a JSON file for each.
+    what : str
+        What they are: fits, simulations.
+    """
+    kept = f"finished {what} are kept in {folder}; run the same command again to continue"
+    try:
+        yield
+    except KeyboardInterrupt as error:
+        raise StoppedError(kept if any(folder.glob("*.json")) else "") from error
+    except EngineError as error:
+        if not any(folder.glob("*.json")):
+            raise
+        raise EngineError(f"{error}; {kept}") from error
+    finally:
+        # Only where nothing is kept, and no other run keeps anything beside it.
+        for empty in (folder, folder.parent):
+            with suppress(OSError):
+                empty.rmdir()

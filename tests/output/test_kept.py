@@ -1,0 +1,61 @@
+"""Finished pieces in a folder: found again as they were, and no others."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from bayeseval.output._kept import (
+    Kept,
+    discard_pieces,
+    folder_of,
+    frame_from_json,
+    frame_to_json,
+)
+
+TABLE = pd.DataFrame({"mean": [1 / 3, np.nan], "sd": [np.inf, 1e-300]}, index=["x", "y"])
+
+
+def kept(folder: Path, *names: str) -> Kept[pd.DataFrame]:
+    return Kept(folder, names, frame_to_json, frame_from_json)
+
+
+def test_tables_come_back_exactly(tmp_path: Path) -> None:
+    store = kept(tmp_path, "a", "b", "c")
+    store.store(2, TABLE)
+    store.store(0, TABLE.reset_index(drop=True))
+    found = store.find()
+    assert sorted(found) == [0, 2]
+    pd.testing.assert_frame_equal(found[2], TABLE, check_exact=True)
+    pd.testing.assert_frame_equal(found[0], TABLE.reset_index(drop=True), check_exact=True)
+
+
+def test_damaged_and_other_pieces_are_made_again(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kept(tmp_path, "a", "b", "c").store(0, TABLE)
+    kept(tmp_path, "a", "other", "c").store(1, TABLE)
+    (tmp_path / "000002.json").write_text('{"piece": "c", "result": {"columns": 7}}')
+    (tmp_path / "000009.json").write_text("{}")
+    assert sorted(kept(tmp_path, "a", "b", "c").find()) == [0]
+    said = capsys.readouterr().err.splitlines()
+    assert said == [
+        f"{tmp_path / '000001.json'} is of another piece than b; b is made again",
+        f"{tmp_path / '000002.json'} is damaged: it is not what c found; c is made again",
+    ]
+
+
+def test_runs_with_other_inputs_have_other_folders(tmp_path: Path) -> None:
+    first, second = (folder_of(tmp_path / "work", {"seed": seed}) for seed in (0, 1))
+    assert first != second
+    assert first == folder_of(tmp_path / "work", {"seed": 0})
+    for folder in (first, second):
+        folder.mkdir(parents=True)
+        kept(folder, "a").store(0, TABLE)
+    discard_pieces(first)
+    assert [path.name for path in (tmp_path / "work").iterdir()] == [second.name]
+    discard_pieces(second)
+    assert not (tmp_path / "work").exists()
