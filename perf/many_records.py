@@ -44,7 +44,7 @@ def write_table(path: Path, models: int) -> int:
     labels = [np.array([f"{f}{i}" for i in range(n)]) for f, n in zip("mlt", shape, strict=True)]
     frame = pd.DataFrame(
         {
-            name: pd.Categorical.from_codes(codes, list(own))
+            name: pd.Categorical.from_codes(codes, pd.Index(own))
             for name, own, codes in zip(("model", "language", "task"), labels, index, strict=True)
         }
     )

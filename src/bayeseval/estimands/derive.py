@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -20,7 +21,6 @@ from bayeseval.estimands.container import PosteriorArrays
 from bayeseval.estimands.expected import ExpectedScores, expected_scores
 from bayeseval.estimands.inference import Inference, infer, why_no_geometric_mean
 from bayeseval.estimands.noise import (
-    CellNoise,
     cell_means,
     model_components,
     read_noise,
@@ -117,9 +117,8 @@ def derive(tree: xr.DataTree, *, seed: int) -> tuple[xr.Dataset, xr.Dataset]:
     additions = _inference_variables(arrays, inference, units=units)
     additions |= _descriptions(arrays, expected, inference, left_out)
     estimands = _point_estimands(arrays, inference, left_out, units=units)
-    noise = read_noise(tree) if arrays.likelihood == "normal" else None
-    if noise is not None:
-        within, cells = _replicate_variables(arrays, noise, seed=seed, units=units)
+    if arrays.likelihood == "normal":
+        within, cells = _replicate_variables(tree, arrays, seed=seed, units=units)
         additions |= within
         estimands |= cells
     record = score.coords.get(names.RECORD, np.arange(len(arrays.score)))
@@ -204,9 +203,12 @@ def _point_estimands(
 
 
 def _replicate_variables(
-    arrays: PosteriorArrays, noise: CellNoise, *, seed: int, units: str
+    tree: xr.DataTree, arrays: PosteriorArrays, *, seed: int, units: str
 ) -> tuple[dict[str, xr.Variable], dict[str, xr.Variable]]:
-    """Components by model and aggregates over languages; cell means and sds of one run."""
+    """Components and aggregates by model, and means of cells; empty without replicates."""
+    noise = read_noise(tree)
+    if noise is None:
+        return {}, {}
 
     def rng(what: str) -> np.random.Generator:
         return generator(seed, f"estimands: {what}")
@@ -223,6 +225,8 @@ def _replicate_variables(
         )
 
     means = cell_means(arrays, noise, rng=rng("cell means"))
+    # An array of draws by records, which nothing below needs.
+    noise = replace(noise, shared=None)
     # Not pooled, a run is resampled around the observed score, as the paper does.
     centre = means if noise.pooled else arrays.score
     one_run = noise.one_run(np.broadcast_to(centre, means.shape), rng("runs"))
