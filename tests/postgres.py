@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import pwd
 import secrets
@@ -9,6 +10,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
@@ -130,13 +132,13 @@ def running_server(*, settings: Sequence[str] = ()) -> Iterator[Server]:
         assert made.returncode == 0, made.stderr.decode()
         word.unlink()
         with (folder / "log").open("wb") as log:
-            # No daemon: whoever ends this group of processes ends the server, too.
             server = subprocess.Popen(
                 [str(binaries / "postgres"), "-D", str(data), *(f"-c{one}" for one in lines)],
                 cwd=folder,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
+                preexec_fn=_end_with_parent,
                 **options,
             )
         try:
@@ -149,6 +151,13 @@ def running_server(*, settings: Sequence[str] = ()) -> Iterator[Server]:
             server.wait(60)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _end_with_parent() -> None:
+    """Let Linux end the server when the tests are killed."""
+    if sys.platform == "linux":
+        set_death_signal = 1
+        ctypes.CDLL(None).prctl(set_death_signal, signal.SIGQUIT)
 
 
 def _wait_for(running: Server, server: subprocess.Popen[bytes]) -> None:
