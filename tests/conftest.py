@@ -39,6 +39,9 @@ ALLOWED_SKIPS: tuple[str, ...] = ("needs an accelerator", "needs Python")
 if os.environ.get("BAYESEVAL_NO_BROWSER"):
     # Set by .ci/run where no browser is there and none can be installed, and said there.
     ALLOWED_SKIPS += ("needs a browser: no browser",)
+if os.environ.get("BAYESEVAL_NO_POSTGRES"):
+    # The same, of PostgreSQL.
+    ALLOWED_SKIPS += ("needs PostgreSQL: it is not installed",)
 
 # The files that take longest, longest first. They start first: a worker that began one of them
 # at the end would still be busy when the others have nothing left.

@@ -134,7 +134,8 @@ Source = Annotated[
         "--benchmark",
         "-b",
         metavar="NAME|PATH",
-        help="Shipped benchmark, file or folder of scores. Repeat to join several.",
+        help="Shipped benchmark, file or folder of scores, or address of a table in a database. "
+        "Repeat to join several.",
         autocompletion=complete_benchmarks,
         rich_help_panel=DATA,
     ),
@@ -377,9 +378,19 @@ class Reading:
             )
 
     @property
+    def first(self) -> str:
+        """The first benchmark, of an address without password and options."""
+        from bayeseval.readers.databases import shown
+
+        return shown(self.benchmark[0])
+
+    @property
     def options(self) -> str:
-        """The options except the first benchmark, quoted for a shell."""
-        words = [word for name in (self.benchmark or ())[1:] for word in ("--benchmark", name)]
+        """The options except the first benchmark, quoted for a shell; without passwords."""
+        from bayeseval.readers.databases import shown
+
+        others = map(shown, (self.benchmark or ())[1:])
+        words = [word for name in others for word in ("--benchmark", name)]
         words += [word for text in self.columns or () for word in ("--columns", text)]
         words += [word for text in self.metric or () for word in ("--metric", text)]
         for option, value in (

@@ -144,7 +144,7 @@ def fit(
         covariate=covariate,
         pairs=pairs,
         margin=margin,
-        source=Origin(reading.benchmark[0], reading.options),
+        source=Origin(reading.first, reading.options),
     )
     folder = out or prepared.default_folder
     check_target(folder, prepared.identity, force=force)

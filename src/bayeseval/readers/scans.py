@@ -24,7 +24,17 @@ from bayeseval.readers.tabular import delimiter_of, header_of
 if TYPE_CHECKING:
     import duckdb
 
-__all__ = ["DATABASE_SUFFIXES", "SCANNED_SUFFIXES", "Engine", "Scan", "literal", "open_engine"]
+__all__ = [
+    "DATABASE_SUFFIXES",
+    "NUMBER",
+    "SCANNED_SUFFIXES",
+    "Engine",
+    "Scan",
+    "clean_names",
+    "literal",
+    "open_engine",
+    "typed_scan",
+]
 
 DATABASE_SUFFIXES: Final = (".duckdb", ".ddb")
 
@@ -48,8 +58,8 @@ _ROWS_PER_BYTE: Final = 100
 # What the engine's limit leaves for buffers that it does not count.
 _SHARE: Final = 0.5
 _LEAST: Final = 64 << 20
-# The spelling of numbers in cells.py.
-_NUMBER: Final = r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
+#: The spelling of numbers in cells.py.
+NUMBER: Final = r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
 _BLANKS: Final = "' ' || chr(9) || chr(10) || chr(11) || chr(12) || chr(13) || chr(160)"
 _WHOLE: Final = re.compile(r"U?(?:TINY|SMALL|BIG|HUGE)?INT(?:EGER)?")
 _FLOAT: Final = re.compile(r"FLOAT|DOUBLE|DECIMAL\(.*\)")
@@ -116,7 +126,7 @@ class Scan:
         else:
             text = self._trimmed(column)
             value = (
-                f"CASE WHEN regexp_full_match({text}, '{_NUMBER}') "
+                f"CASE WHEN regexp_full_match({text}, '{NUMBER}') "
                 f"THEN TRY_CAST({text} AS DOUBLE) END"
             )
         return f"CASE WHEN isfinite({value}) THEN {value} END"
@@ -307,13 +317,13 @@ def _scan(engine: Engine, file: Path, link: Path, place: int) -> Scan:
     """The table of one file."""
     suffix, source = suffix_of(file), str(file)
     if suffix in DATABASE_SUFFIXES:
-        return _typed(engine, source, _only_table(engine, source, f"database_{place}"))
+        return typed_scan(engine, source, _only_table(engine, source, f"database_{place}"))
     if file.stat().st_size == 0:
         raise InputError(f"{source}: the file is empty (0 bytes)")
     if suffix in _PARQUET:
         _refuse_repetition(engine, file, link)
         relation = f"read_parquet({literal(str(link))}, hive_partitioning = false)"
-        return _typed(engine, source, relation)
+        return typed_scan(engine, source, relation)
     _refuse_holes(file)
     if suffix in _JSON_LINES:
         return _json_lines(engine, source, link)
@@ -379,11 +389,11 @@ def _only_table(engine: Engine, source: str, catalogue: str) -> str:
     return ".".join(_quoted(part) for part in parts)
 
 
-def _typed(engine: Engine, source: str, relation: str) -> Scan:
+def typed_scan(engine: Engine, source: str, relation: str) -> Scan:
     """A table whose columns have types."""
     described = engine.run(f"DESCRIBE SELECT * FROM {relation}", source=source).to_pylist()
     names = [one["column_name"] for one in described]
-    cells = dict(zip(_named(names, source), map(_quoted, names), strict=True))
+    cells = dict(zip(clean_names(names, source), map(_quoted, names), strict=True))
     kinds = (_kind(one["column_type"]) for one in described)
     return Scan(source, relation, cells, dict(zip(cells, kinds, strict=True)))
 
@@ -399,7 +409,7 @@ def _kind(name: str) -> Kind:
     return "truth" if name == "BOOLEAN" else "other"
 
 
-def _named(names: list[str], source: str) -> list[str]:
+def clean_names(names: list[str], source: str) -> list[str]:
     """Names of columns as tables have them; two of one name are refused."""
     clean: list[str] = []
     if len(names) > _MAX_COLUMNS:
@@ -439,7 +449,7 @@ def _json_lines(engine: Engine, source: str, link: Path) -> Scan:
     names = [one["key"] for one in keys]
     pointers = ["/" + name.replace("~", "~0").replace("/", "~1") for name in names]
     cells = [f"nullif(json_extract(json, {literal(one)}), 'null'::JSON)" for one in pointers]
-    clean = _named(names, source)
+    clean = clean_names(names, source)
     return Scan(source, objects, dict(zip(clean, cells, strict=True)), dict.fromkeys(clean, "json"))
 
 
@@ -460,7 +470,7 @@ def _delimited(source: str, file: Path, link: Path, suffix: str) -> Scan:
         raise InputError(f"{source}, line 1: not valid CSV: {plain(str(problem))}") from problem
     if not header:
         raise InputError(f"{source}: the first line is empty; expected the names of the columns")
-    names = _named(header, source)
+    names = clean_names(header, source)
     columns = ", ".join(f"'c{i}': 'VARCHAR'" for i in range(len(header)))
     relation = (
         f"read_csv({literal(str(link))}, auto_detect = false, header = true, strict_mode = true, "

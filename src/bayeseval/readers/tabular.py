@@ -31,6 +31,7 @@ __all__ = [
     "delimiter_of",
     "header_of",
     "parquet_problem",
+    "python_cells",
     "read_table",
 ]
 
@@ -325,7 +326,7 @@ def _read_parquet(data: bytes, source: str) -> RawTable:
         table = pq.read_table(pa.BufferReader(data), read_dictionary=texts)
         # A column at a time: a damaged page only shows when it is decoded.
         columns = [
-            (name, typed_cells(column) or _python_cells(column))
+            (name, typed_cells(column) or python_cells(column))
             for name, column in zip(table.column_names, table.columns, strict=True)
         ]
     except InputError:
@@ -337,7 +338,7 @@ def _read_parquet(data: bytes, source: str) -> RawTable:
     return make_table(source, "row", range(1, table.num_rows + 1), columns)
 
 
-def _python_cells(column: Any) -> list[Any]:
+def python_cells(column: Any) -> list[Any]:
     """A column that is neither text nor number as Python values."""
     import pyarrow as pa
 

@@ -30,9 +30,11 @@ from bayeseval.readers import (
     with_task_names,
 )
 from bayeseval.readers.compressed import stem_of, suffix_of
+from bayeseval.readers.databases import is_address, shown
 from bayeseval.readers.numbered import with_file_numbers, with_models_of_folders
 from bayeseval.readers.raw import RawTable, with_constants
 from bayeseval.records.build import DivergedRuns, MixedScales, assemble
+from bayeseval.records.databases import database_tables
 from bayeseval.records.frames import raw_from_frame
 from bayeseval.records.merge import merge
 from bayeseval.records.out_of_core import (
@@ -91,12 +93,11 @@ def load(
         The name of a shipped benchmark (``"mega"``; remote ones such as ``"xquad"`` are
         downloaded once), a file (CSV, TSV, JSON, JSONL, Parquet), a folder with a
         ``benchmark.yaml``, or a folder of such files, which are put together; or a file
-        or folder of results that an evaluation tool wrote, found by its content; or a data
-        frame with one row per score, as :meth:`Records.from_frame` takes it, or a wide one,
-        models by languages. Several
-        of them, in a list, become one table; the options then hold for each. A shipped name has
-        precedence over a folder of that name in the working directory; ``./mega`` means the
-        folder.
+        or folder of results that an evaluation tool wrote, found by its content; or a table in
+        a database, ``"postgres://me@host/evals?table=items"`` (extra ``ibis``); or a data frame
+        with one row per score, as :meth:`Records.from_frame` takes it, or a wide one, models by
+        languages. Several of them, in a list, become one table; the options then hold for each.
+        A shipped name has precedence over a folder of that name; ``./mega`` means the folder.
     columns : mapping of str to str or None, optional
         Our column names to the file's, if the loader should not choose them: ``{"score": "F1"}``.
         None leaves a column out.
@@ -231,6 +232,8 @@ def _load(
 ) -> Records:
     if isinstance(source, pd.DataFrame):
         return _load_frame(source, arguments, mapping_file, FRAME_NAME if name is None else name)
+    if isinstance(source, str) and is_address(source):
+        return _load_database(source, arguments, mapping_file, name, progress, memory)
     path = _resolve_path(Path(source), text=os.fspath(source))
     card = read_card(path / CARD) if _is_card_folder(path) else None
     file_settings, notes = _file_settings(path, card, mapping_file)
@@ -266,6 +269,31 @@ def _load(
         from_tool=from_tool,
         covariate_files=_covariate_files(path, card),
     )
+
+
+def _load_database(
+    address: str,
+    arguments: TableMapping,
+    mapping_file: Path | None,
+    name: str | None,
+    progress: Progress | None,
+    memory: int | None,
+) -> Records:
+    settings = TableMapping() if mapping_file is None else read_mapping(mapping_file)
+    settings = settings.merged(arguments).without_dropped_tasks()
+    if settings.format not in (None, "table"):
+        raise InputError(f"{shown(address)}: {argument('format')} is for files, not for databases")
+    _refuse_tool_options(shown(address), Options(settings.metrics))
+    memory = USUAL_MEMORY if memory is None else memory
+    with database_tables(address, settings=settings, memory=memory, progress=progress) as found:
+        return _records(
+            [with_constants(table, settings.constants) for table in found.tables],
+            settings,
+            name=name or one_line(found.name),
+            notes=found.notes,
+            groups=found.groups,
+            progress=progress,
+        )
 
 
 def _load_frame(

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -35,12 +35,24 @@ from bayeseval.records.row_queries import (
     refuse_number,
 )
 
-__all__ = ["RowGroups", "group_rows", "partial_of", "read_columns"]
+if TYPE_CHECKING:
+    from bayeseval.records.database_rows import DatabaseRows
+
+__all__ = [
+    "UNITS",
+    "RowGroups",
+    "group_rows",
+    "not_reduced",
+    "partial_of",
+    "put_together",
+    "read_columns",
+]
 
 #: The label of the unit that stands for all of a group.
 _ALL: Final = "all"
 
-_UNITS: Final = ("item", "boot")
+#: Our columns over which rows are reduced, the first that a table has.
+UNITS: Final = ("item", "boot")
 # Of single rows, or of what the units say themselves.
 _NOT_BESIDE: Final = {"item": ("k",), "boot": ("k", "se", "boot_sd", "n_boot")}
 _INTEGRAL: Final = re.compile(r"(-?[0-9]+)\.0+")
@@ -70,6 +82,8 @@ class RowGroups:
         Rows of each group; mean and sum of squared deviations of their scores.
     missing : tuple of float
         Scores that mean that there is none.
+    remote : DatabaseRows or None
+        The rows of a table in a database, instead of files.
     """
 
     engine: Engine
@@ -83,6 +97,7 @@ class RowGroups:
     mean: Floats
     square: Floats
     missing: tuple[float, ...]
+    remote: DatabaseRows | None = None
 
     @property
     def summary(self) -> str:
@@ -189,7 +204,7 @@ def group_rows(
     if progress is not None:
         progress("reducing rows", len(files), len(files), "")
     _refuse_bad(engine, files, paths, keys, unit)
-    return _put_together(engine, files, partials, paths, unit, keys, tuple(missing))
+    return put_together(engine, files, partials, paths, unit, keys, tuple(missing))
 
 
 def partial_of(
@@ -218,15 +233,20 @@ def partial_of(
     return partials.get(one.file, f"1 {duckdb.__version__}\n{depends_on}\n{query}", make)
 
 
+def not_reduced(ours: Container[str], unit: str) -> list[str]:
+    """Our columns that cannot stand beside the unit over which rows are reduced."""
+    beside = (*UNITS[1:], *SHARED, *_NOT_BESIDE[unit])
+    return [our for our in dict.fromkeys(beside) if our in ours and our != unit]
+
+
 def _unit_of(files: Sequence[TableRows]) -> str | None:
     """The column over which rows are reduced; what cannot stand beside it is refused."""
-    units = [unit for unit in _UNITS if any(unit in one.ours for one in files)]
+    units = [unit for unit in UNITS if any(unit in one.ours for one in files)]
     if not units:
         return None
     unit = units[0]
     for one in files:
-        beside = [our for our in (*_UNITS[1:], *SHARED) if our in one.ours and our != unit]
-        for our in (*beside, *(our for our in _NOT_BESIDE[unit] if our in one.ours)):
+        for our in not_reduced(one.ours, unit):
             raise InputError(
                 f"{one.scan.source}: rows are reduced over {unit}, and the column {our!r} "
                 f"({one.ours[our]!r}) beside it is not; leave it out with "
@@ -304,7 +324,7 @@ def _refuse_bad(
                     refuse_label(engine, one, key)
 
 
-def _put_together(
+def put_together(
     engine: Engine,
     files: Sequence[TableRows],
     partials: Partials,

@@ -19,7 +19,7 @@ from bayeseval.records.item_pairs import PairSums, shared_squares, split_varianc
 from bayeseval.records.partials import file_digest
 from bayeseval.records.reduced import Reduced
 from bayeseval.records.row_groups import RowGroups, partial_of
-from bayeseval.records.row_queries import BLOCK, keyed_rows
+from bayeseval.records.row_queries import keyed_rows
 
 if TYPE_CHECKING:
     from bayeseval.records.table import Records
@@ -139,6 +139,8 @@ class _Cells:
 
     def digests(self, progress: Progress | None) -> tuple[str, ...]:
         """SHA-256 of every file, and the columns of the scores."""
+        if self.groups.remote is not None:
+            return self.groups.remote.digests()
         files = self.groups.files
         digests = []
         for done, one in enumerate(files):
@@ -190,6 +192,13 @@ def _refuse(cells: _Cells, group: int, unit: str) -> None:
     groups = cells.groups
     found: list[tuple[str, Any]] = []
     record = int(np.flatnonzero(cells.of_record == group)[0])
+    cell = cells.label(int(cells.cell[record]))
+    if "seed" in cells.records.replicate_columns:
+        code_of_seed = cells.records.replicate_codes("seed")[record]
+        seeds = cells.records.table["seed"].iloc[record]
+        cell += f", seed {seeds!r}" if code_of_seed >= 0 else ""
+    if groups.remote is not None:
+        groups.remote.refuse_repeat(group, cell, with_unit=bool(unit))
     code = None
     if unit:
         pieces = [_labelled_rows(groups, place) for place in range(len(groups.files))]
@@ -213,11 +222,6 @@ def _refuse(cells: _Cells, group: int, unit: str) -> None:
         if len(found) > 1:
             break
     (first, raw), (second, _) = found[:2]
-    cell = cells.label(int(cells.cell[record]))
-    if "seed" in cells.records.replicate_columns:
-        code_of_seed = cells.records.replicate_codes("seed")[record]
-        seeds = cells.records.table["seed"].iloc[record]
-        cell += f", seed {seeds!r}" if code_of_seed >= 0 else ""
     cell += f", {unit} {raw!r}" if unit else ""
     hint = "keep one of them"
     if not unit:
@@ -265,6 +269,14 @@ def _n_units(cells: _Cells) -> Floats:
     return count
 
 
+def _kept(cells: _Cells) -> pd.DataFrame:
+    """Cell, its mean and labels of every group of a database, by the database's number of it."""
+    return cells.run(
+        "SELECT l.gid, k.cell, k.centre, k.weight, k.task, k.language, k.model FROM labels l "
+        f"JOIN kept k ON {_on(cells.groups, 'l')} WHERE k.labelled"
+    )
+
+
 def _margin(cells: _Cells, progress: Progress | None) -> None:
     """Table `margin`: mean over seeds of each unit of a cell, as deviation from the cell's mean."""
     groups = cells.groups
@@ -295,9 +307,14 @@ def _by_file(cells: _Cells, query: str, progress: Progress | None, stage: str) -
     return f"read_parquet([{', '.join(literal(str(path)) for path in paths)}])"
 
 
-def _margin_squares(cells: _Cells) -> Floats:
+def _margin_squares(cells: _Cells, progress: Progress | None) -> Floats:
     """Sum of squared deviations of the units' means from their mean, by cell."""
-    table = cells.run("SELECT cell, var_pop(d) * count(*) AS square FROM margin GROUP BY cell")
+    remote = cells.groups.remote
+    if remote is not None:
+        table = remote.margin_squares(_kept(cells), progress=progress)
+    else:
+        _margin(cells, progress)
+        table = cells.run("SELECT cell, var_pop(d) * count(*) AS square FROM margin GROUP BY cell")
     square = np.zeros(len(cells.first))
     square[table["cell"].to_numpy(dtype=np.int64)] = table["square"].to_numpy()
     return square
@@ -318,8 +335,7 @@ def _boot_sums(cells: _Cells, progress: Progress | None) -> Reduced:
     square = cells.total(cells.groups.square)
     crossed = cells.n_seeds.max() > 1
     if crossed:
-        _margin(cells, progress)
-        square = _margin_squares(cells)
+        square = _margin_squares(cells, progress)
     cross, df, complete = _cross(cells, square, count)
     lacking = np.flatnonzero(~complete & (count > 0))
     if len(lacking):
@@ -340,13 +356,12 @@ def _n_rows(cells: _Cells) -> int:
 def _item_sums(cells: _Cells, progress: Progress | None) -> Reduced:
     count = _n_units(cells)
     crossed = cells.n_seeds.max() > 1
-    if crossed:
-        _margin(cells, progress)
-        square = _margin_squares(cells)
-        sums = cells.run(_summed(_of_margin()))
+    square = _margin_squares(cells, progress) if crossed else cells.total(cells.groups.square)
+    remote = cells.groups.remote
+    if remote is not None:
+        sums = remote.sums(_kept(cells), crossed=bool(crossed), progress=progress)
     else:
-        square = cells.total(cells.groups.square)
-        sums = _sums_of_files(cells, progress)
+        sums = cells.run(_summed(_of_margin())) if crossed else _sums_of_files(cells, progress)
     cross, df, _ = _cross(cells, square, count)
     parts = np.full((4, len(cells.records.coords["task"])), np.nan)
     task_of_cell = cells.codes("task")
@@ -452,7 +467,8 @@ def _item_sets(cells: _Cells, task: int, own: Index) -> tuple[Any, Index]:
     chosen = ", ".join(str(int(one)) for one in first["cell"])
     bits = cells.run(f"SELECT * FROM ({merged}) WHERE cell IN ({chosen})")
     blocks, column = np.unique(bits["block"].to_numpy(dtype=np.int64), return_inverse=True)
-    width = BLOCK // 8
+    # The strings of a table have one length: that of a block of files, or of a database.
+    width = len(bits["bits"].iloc[0])
     size = len(names) * len(blocks) * width
     if size > cells.groups.engine.memory // _SHARE:
         raise InputError(
