@@ -105,6 +105,14 @@ def claims() -> list[Claim]:
     found.append(Claim(f"{what}, s", seconds, 60.0, False, command))
     found.append(Claim(f"{what}, peak MiB", memory, 1536.0, False, command))
 
+    table = results("rows")
+    memory = None
+    if table is not None:
+        memory = float(table.set_index("way")["peak MiB"].loc["from nothing"])
+    what = "10^8 rows, from Parquet to the page with `--memory 2GB`, peak MiB"
+    # Of 2.5 GB.
+    found.append(Claim(what, memory, 2.5e9 / 2**20, False, "python perf/rows.py"))
+
     records = results("scaling_records")
     for model in ("additive", "crossed"):
         value = None
