@@ -18,11 +18,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Any, Final, TypeVar
 from urllib.parse import urlsplit
 from uuid import uuid4
 
-import bayeseval
 from bayeseval._optional import require, versions
 from bayeseval._text import counted, show
 from bayeseval._typing import Progress
@@ -34,9 +33,6 @@ from bayeseval.errors import (
     addressing_command_line,
     argument,
 )
-
-if TYPE_CHECKING:
-    from distributed import Client, Future, Worker
 
 __all__ = ["Cluster", "completed", "find_cluster"]
 
@@ -59,7 +55,7 @@ _LENGTH: Final = struct.Struct("Q")
 _MOST_GREETING: Final = 1_000_000
 _ENDED: Final = "give workers more memory (--memory-limit), or see in their logs what ended them"
 # What decides the numbers, and whether objects can be sent.
-_DECISIVE: Final = ("numpy", "scipy", "jax", "numpyro", "pymc", "pandas", "xarray")
+_DECISIVE: Final = ("bayeseval", "numpy", "scipy", "jax", "numpyro", "pymc", "pandas", "xarray")
 
 
 @dataclass(frozen=True)
@@ -170,17 +166,17 @@ def completed(
 
 
 def _sent(
-    cluster: Cluster, client: Client, pieces: Mapping[int, _Piece], shared: object
+    cluster: Cluster, client: Any, pieces: Mapping[int, _Piece], shared: object
 ) -> Iterator[tuple[int, Any] | None]:
     """Send all pieces, and yield what :func:`completed` does."""
     run = uuid4().hex
-    ended: queue.SimpleQueue[Future[Any]] = queue.SimpleQueue()
+    ended: queue.SimpleQueue[Any] = queue.SimpleQueue()
     # In a list, because Dask takes the elements of a tuple or a dict one by one.
     try:
         (everywhere,) = client.scatter([shared], broadcast=True, hash=False, timeout=_PATIENCE)
     except TimeoutError:
         raise _without_workers(cluster) from None
-    waiting: dict[Future[Any], int] = {}
+    waiting: dict[Any, int] = {}
     try:
         for i, piece in pieces.items():
             future = client.submit(_work, piece, everywhere, key=f"bayeseval-{run}-{i}")
@@ -209,7 +205,7 @@ def _sent(
                 client.cancel(list(waiting), force=True)
 
 
-def _watched(cluster: Cluster, client: Client, alone_since: float | None) -> float | None:
+def _watched(cluster: Cluster, client: Any, alone_since: float | None) -> float | None:
     """When the last worker was lost; EngineError when that is too long ago."""
     if client.status != "running":
         raise _lost(cluster, "its scheduler does not answer any more")
@@ -224,7 +220,7 @@ def _watched(cluster: Cluster, client: Client, alone_since: float | None) -> flo
     return now if alone_since is None else alone_since
 
 
-def _fetched(cluster: Cluster, client: Client, future: Future[Any]) -> Any:
+def _fetched(cluster: Cluster, client: Any, future: Any) -> Any:
     """The result of a piece that has ended."""
     distributed = require("distributed", "dask")
     if future.status in ("cancelled", "lost"):
@@ -272,7 +268,7 @@ def _without_workers(cluster: Cluster) -> EngineError:
 
 
 @contextmanager
-def _connected(cluster: Cluster) -> Iterator[Client]:
+def _connected(cluster: Cluster) -> Iterator[Any]:
     """A client, which says nothing of its own on stderr."""
     distributed = require("distributed", "dask")
     logger = logging.getLogger("distributed")
@@ -308,7 +304,7 @@ def _connected(cluster: Cluster) -> Iterator[Client]:
             one.setLevel(level)
 
 
-def _check_workers(cluster: Cluster, client: Client) -> None:
+def _check_workers(cluster: Cluster, client: Any) -> None:
     """Refuse workers that cannot do the work, or would find other numbers."""
     try:
         client.wait_for_workers(1, timeout=_PATIENCE)
@@ -338,7 +334,7 @@ def _lacks_bayeseval(error: Exception) -> bool:
 
 
 def _not_installed(cluster: Cluster, where: str) -> EngineError:
-    own = bayeseval.__version__
+    own = versions(["bayeseval"]).get("bayeseval", "of this source tree")
     return EngineError(
         f"{cluster.address}: {where} cannot import bayeseval as it is here; install bayeseval "
         f"{own} in the Python of all workers, and start them again"
@@ -348,10 +344,10 @@ def _not_installed(cluster: Cluster, where: str) -> EngineError:
 def _facts() -> dict[str, str]:
     """Versions on which numbers depend."""
     python = ".".join(platform.python_version_tuple()[:2])
-    return {"Python": python, "bayeseval": bayeseval.__version__, **versions(_DECISIVE)}
+    return {"Python": python, **versions(_DECISIVE)}
 
 
-def _worker_facts(dask_worker: Worker) -> tuple[dict[str, str], int]:
+def _worker_facts(dask_worker: Any) -> tuple[dict[str, str], int]:
     """Versions of a worker, and its threads; Dask passes the worker by the argument's name."""
     return _facts(), dask_worker.state.nthreads
 
@@ -378,9 +374,7 @@ def _check_facts(
 
 def _work(piece: _Piece, shared: Any) -> Any:
     """One piece of work, at a worker."""
-    from distributed import get_worker
-
-    worker = get_worker()
+    worker = require("distributed", "dask").get_worker()
     _check_facts(worker.address, _facts(), worker.state.nthreads, piece.expected)
     _compile_apart(worker.local_directory)
     key = worker.get_current_task()

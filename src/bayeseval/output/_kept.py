@@ -14,7 +14,7 @@ from typing import Any, Final, Generic, TypeVar
 
 import pandas as pd
 
-import bayeseval
+from bayeseval._optional import versions
 from bayeseval._progress import notice
 from bayeseval.errors import InputError
 from bayeseval.output._files import read_json, replace_json
@@ -114,5 +114,5 @@ def discard_pieces(folder: Path) -> None:
 
 def folder_of(work: Path, identity: Mapping[str, Any]) -> Path:
     """Folder of one run in that of all: runs of other inputs or versions have others."""
-    content = json.dumps([bayeseval.__version__, identity], sort_keys=True, default=str)
+    content = json.dumps([versions(["bayeseval"]), identity], sort_keys=True, default=str)
     return work / hashlib.sha256(content.encode("utf-8")).hexdigest()[:_SHORT]
