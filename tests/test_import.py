@@ -39,7 +39,7 @@ PUBLIC = [
 HEAVY = {
     *("arviz", "arviz_base", "arviz_plots", "arviz_stats", "blackjax", "jax", "matplotlib"),
     *("jinja2", "markupsafe", "numpyro", "nutpie", "pymc", "pytensor", "statsmodels", "torch"),
-    *("transformers", "vl_convert"),
+    *("ibis", "psycopg", "transformers", "vl_convert"),
 }
 
 
