@@ -188,7 +188,7 @@ def one_process() -> Iterator[None]:
     What a test replaces would be replaced in a copy, and what it notes noted there.
     """
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("bayeseval._processes._can_be_copied", lambda: False)
+        patch.setattr("bayeseval._second_process._can_be_copied", lambda: False)
         yield
 
 

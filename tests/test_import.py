@@ -39,7 +39,7 @@ PUBLIC = [
 HEAVY = {
     *("arviz", "arviz_base", "arviz_plots", "arviz_stats", "blackjax", "jax", "matplotlib"),
     *("jinja2", "markupsafe", "numpyro", "nutpie", "pymc", "pytensor", "statsmodels", "torch"),
-    *("dask", "distributed", "transformers", "vl_convert"),
+    *("dask", "distributed", "ibis", "psycopg", "transformers", "vl_convert"),
 }
 
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bayeseval._processes import sensible_jobs
+from bayeseval._processes import own_cores
 from bayeseval._typing import Floats, Index
 
 __all__ = ["Convergence", "convergence", "mean_mcse", "smoothed_weights"]
@@ -55,7 +55,7 @@ def convergence(draws: Floats) -> Convergence:
         made = [_of_block(block) for block in blocks]
     else:
         # Sorting and Fourier transforms let other threads work.
-        with ThreadPoolExecutor(sensible_jobs(None, cores_each=1)) as threads:
+        with ThreadPoolExecutor(own_cores()) as threads:
             made = list(threads.map(_of_block, blocks))
     if not made:
         return Convergence(*np.empty((3, 0)))

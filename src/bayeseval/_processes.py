@@ -20,7 +20,7 @@ from bayeseval.errors import (
     argument,
 )
 
-__all__ = ["children_ignore_interrupt", "run_all", "sensible_jobs"]
+__all__ = ["children_ignore_interrupt", "own_cores", "run_all", "sensible_jobs"]
 
 Shared = TypeVar("Shared")
 Item = TypeVar("Item")
@@ -85,9 +85,14 @@ def sensible_jobs(jobs: int | None, *, cores_each: int, dask: str | None = None)
         return find_cluster(dask)
     if jobs is not None:
         return as_whole_number(argument("jobs"), jobs, least=1)
-    has_affinity = hasattr(os, "sched_getaffinity")
-    cores = len(os.sched_getaffinity(0)) if has_affinity else os.cpu_count() or 1
-    return max(1, cores // cores_each)
+    return max(1, own_cores() // cores_each)
+
+
+def own_cores() -> int:
+    """Number of cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def _work_for(

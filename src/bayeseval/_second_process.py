@@ -12,7 +12,7 @@ from contextvars import ContextVar
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from bayeseval._processes import children_ignore_interrupt, sensible_jobs
+from bayeseval._processes import children_ignore_interrupt, own_cores
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
@@ -133,7 +133,7 @@ def _can_be_copied() -> bool:
     """Whether a copy of this process works, and has a core to work on."""
     return (
         sys.platform == "linux"
-        and sensible_jobs(None, cores_each=1) > 1
+        and own_cores() > 1
         and threading.active_count() == 1
         and not any(name in sys.modules for name in _THREADED)
     )

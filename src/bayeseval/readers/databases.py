@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Callable, Generator, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from importlib.metadata import entry_points
@@ -198,15 +198,22 @@ class Database:
         """
         batches = self._batches(query)
         with _explained(self.address, self.source):
-            # The engine works in another thread, so that Ctrl-C is heard in this one.
-            with ThreadPoolExecutor(1) as pool:
-                try:
-                    while (batch := _waited(pool.submit(next, batches, None), waiting)) is not None:
-                        yield batch
-                except BaseException:
-                    self._cancel()
-                    raise
-            batches.close()
+            try:
+                # The engine works in another thread, so that Ctrl-C is heard in this one.
+                with ThreadPoolExecutor(1) as pool:
+                    yield from self._listened(pool, batches, waiting)
+            finally:
+                batches.close()
+
+    def _listened(
+        self, pool: Executor, batches: Iterator[Any], waiting: Callable[[], None] | None
+    ) -> Iterator[Any]:
+        try:
+            while (batch := _waited(pool.submit(next, batches, None), waiting)) is not None:
+                yield batch
+        except BaseException:
+            self._cancel()
+            raise
 
     def _batches(self, query: Any) -> Generator[Any, None, None]:
         schema = query.schema().to_pyarrow()

@@ -271,7 +271,7 @@ class Queries:
         parts = rows.line.split("|")
         kinds = {name: "float64" if kept[name].dtype == float else "int64" for name in kept}
         return rows.select(
-            **{name: parts[i].cast(kind) for i, (name, kind) in enumerate(kinds.items())}
+            **{str(name): parts[i].cast(kind) for i, (name, kind) in enumerate(kinds.items())}
         )
 
 
