@@ -78,7 +78,10 @@ def read(source: str, cells: str) -> dict[str, Any]:
     records = be.load(source, memory="2GB")
     seconds, used = time.perf_counter() - begun, time.process_time() - cpu
     reduced = reduce_replicates(records)
-    np.savez(cells, n=reduced.n_items, mean=reduced.mean, square=records._reduced.square)
+    found = records._reduced
+    if found is None:
+        raise RuntimeError(f"the rows of {source} were not reduced")
+    np.savez(cells, n=reduced.n_items, mean=reduced.mean, square=found.square)
     return {"cells": len(records), "seconds": seconds, "CPU s": used}
 
 

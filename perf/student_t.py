@@ -306,7 +306,7 @@ class Chain:
             if i + 1 in (tune // 2, tune):
                 self.fix(np.array(history[tune // 4 : i + 1]))
             if i >= tune:
-                row = dict(self.values)
+                row: dict[str, Any] = dict(self.values)
                 row |= {f"{k}_effect": effects[k] for k in ("language", "task", "model")}
                 for k, v in row.items():
                     kept.setdefault(k, []).append(v)

@@ -86,7 +86,9 @@ class Server:
 
         name = sql.Identifier(table)
         columns = sql.SQL(", ").join(
-            sql.SQL("{} " + _TYPES.get(frame[one].dtype.kind, "text")).format(sql.Identifier(str(one)))
+            sql.SQL("{} " + _TYPES.get(frame[one].dtype.kind, "text")).format(
+                sql.Identifier(str(one))
+            )
             for one in frame
         )
         rows = frame.astype(object).where(frame.notna(), None)

@@ -227,7 +227,8 @@ def range_checks(
     arrays = realised.arrays
     checks = _extremes(realised)
     members = members_of(arrays.index[names.LANGUAGE], len(arrays.levels[names.LANGUAGE]))
-    parts, outside = [], []
+    parts: list[Floats] = []
+    outside = []
     rows = arrays.score[None]
     for replicated in _replicated(arrays, rng, fewer(n, len(arrays.score))):
         if realised.bounds is not None:

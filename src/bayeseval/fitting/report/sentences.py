@@ -194,8 +194,8 @@ def _two_models(pair: pd.Series) -> str:
 def _leader(ranking: pd.DataFrame, pairs: pd.DataFrame, most: int, *, known: bool) -> str:
     n = len(ranking)
     if not known:
-        best = min(n, paired_models(len(pairs)))
-        models = f"best {best} of {n} models" if best < n else f"{n} models"
+        compared = min(n, paired_models(len(pairs)))
+        models = f"best {compared} of {n} models" if compared < n else f"{n} models"
         return (
             f"None of the {models} can be told apart from another: for no pair is the order "
             f"known with a probability of {CALLED:g}"
