@@ -82,6 +82,7 @@ HELPERS = {
         (
             "output._files",
             "output._folders",
+            "output._deferred",
             "output._hdf5",
             "output._integrity",
             "output._run_file",
