@@ -269,7 +269,7 @@ class Queries:
         text = ";".join("|".join(map(repr, line)) for line in lines)
         rows = ibis.literal(text).split(";").unnest().name("line").as_table()
         parts = rows.line.split("|")
-        kinds = {name: "float64" if kept[name].dtype == float else "int64" for name in kept}
+        kinds = {str(name): "float64" if kept[name].dtype == float else "int64" for name in kept}
         return rows.select(
             **{str(name): parts[i].cast(kind) for i, (name, kind) in enumerate(kinds.items())}
         )
