@@ -11,7 +11,7 @@ import pytest
 
 from bayeseval import fit, load, names
 from bayeseval.design import Design, build_design
-from bayeseval.engines import SamplerSettings, _importance, marginal
+from bayeseval.engines import SamplerSettings, _importance, marginal, numpyro
 from bayeseval.engines import _marginal_nuts as nuts
 from bayeseval.engines._marginal_density import Marginal, build_marginal
 from bayeseval.engines._marginal_levels import most_informative
@@ -143,9 +143,11 @@ def test_levels_with_informative_records_are_centred() -> None:
 
 def test_nuts_takes_over_where_weights_are_unreliable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_importance, "K_HAT_MAX", -np.inf)
+    monkeypatch.setitem(numpyro._DEFAULTS, "tune", 20)
     design = table()
     draws = marginal.sample(design, SamplerSettings(draws=20, chains=1, seed=1))
     assert draws.attrs["path"] == "nuts"
+    assert draws.attrs["tune"] == 20
     assert "of the importance weights is above" in str(draws.attrs["path_reason"])
     assert draws.posterior["sd_residual_task"].shape == (1, 20, 3)
     assert set(draws.posterior) == {*design.priors, *design.dims()}
