@@ -20,7 +20,13 @@ from bayeseval.output._style import (
     styled,
     whole_figure,
 )
-from bayeseval.output.numbers import axis_label, probability_text, unit_text, value_texts
+from bayeseval.output.numbers import (
+    axis_label,
+    probability_text,
+    unit_text,
+    value_digits,
+    value_texts,
+)
 from bayeseval.output.text import text_table, wrapped
 from bayeseval.planning.choosing import CHOSEN, RANDOM, VARIANCE
 
@@ -38,6 +44,10 @@ _WHAT: Final = {
 }
 _A_RANDOM: Final = "a random choice"
 _STYLES: Final = {CHOSEN: (MAIN, "-"), VARIANCE: (GREEN, "--"), RANDOM: (GREY, ":")}
+# Rings of different sizes, because curves often coincide.
+_MARKERS: Final = {CHOSEN: 5.0, VARIANCE: 8.0, RANDOM: 11.0}
+# Most cells, and none, that are marked on a curve: few steps hide their last value.
+_MOST_MARKED: Final = 11
 
 
 def _sd_of(target: str) -> str:
@@ -77,7 +87,8 @@ def answer(
     if not len(table):
         return f"No cell is needed: {_sd_of(target)} has {goal} already."
     last = table.iloc[-1]
-    before, after = value_texts([sd_now, float(last["sd_target"])])
+    digits = value_digits([sd_now, float(last["sd_target"])])
+    before, after = value_texts([sd_now, float(last["sd_target"])], digits)
     text = (
         f"The sd of {_sd_of(target)} is {before}{unit} now and will be about {after}{unit} after "
         f"{'this cell' if len(table) == 1 else f'these {len(table)} cells'} "
@@ -90,10 +101,10 @@ def answer(
     if goal:
         verb = "This reaches" if last["reaches_target"] else "This does not reach"
         text += f". {verb} the target of {goal}"
-    return f"{text}. {_others(comparison)}"
+    return f"{text}. {_others(comparison, unit, digits)}"
 
 
-def _others(comparison: pd.DataFrame) -> str:
+def _others(comparison: pd.DataFrame, unit: str, digits: int) -> str:
     """At which cost the chosen cells reach what others reach with all of it."""
     total = float(comparison.loc[comparison["choice"] == CHOSEN, "cost"].iloc[-1])
     curves = dict(iter(comparison.groupby("choice")))
@@ -105,7 +116,14 @@ def _others(comparison: pd.DataFrame) -> str:
         if len(reached) and reached.iloc[0] < total:
             parts.setdefault(float(reached.iloc[0]), []).append(word)
     if not parts:
-        return "A random choice and the cells of largest variance reach about as much at this cost."
+        # Of one cell, or where all cells are chosen, no lower cost reaches what others do.
+        ends = value_texts(
+            (float(curves[name]["sd_target"].iloc[-1]) for name in (RANDOM, VARIANCE)), digits
+        )
+        return (
+            f"At this cost {_A_RANDOM} leaves {ends[0]}{unit} and the cells of largest variance "
+            f"{ends[1]}{unit}."
+        )
     text = ", and ".join(
         f"at cost {cost:g} they reach what {' and '.join(words)} "
         f"{'reaches' if words == [_A_RANDOM] else 'reach'} at {total:g}"
@@ -242,11 +260,13 @@ def _draw(
     axes: Axes, comparison: pd.DataFrame, target: str, target_sd: float | None, unit: str
 ) -> None:
     curves = dict(iter(comparison.groupby("choice")))
+    few = max(map(len, curves.values())) <= _MOST_MARKED
     for name, (colour, line) in _STYLES.items():
         curve = curves[name]
         axes.step(
             curve["cost"], curve["sd_target"], line, where="post", color=colour, label=name,
-            linewidth=1.8,
+            linewidth=1.8, marker="o" if few else None, markersize=_MARKERS[name],
+            markerfacecolor="none",
         )  # fmt: skip
     if target_sd is not None:
         axes.axhline(target_sd, color=ACCENT, linewidth=1.2, label=f"target {target_sd:g}")
