@@ -132,6 +132,8 @@ def test_forecasts_without_a_covariate_follow_the_neighbours(fitted: Fit) -> Non
     text = forecast.summary()
     assert "Catalan" in text and "ranks among all these languages" in text
     assert "forecast from related languages (place)" in repr(forecast)
+    with pytest.raises(InputError, match="^no language 'Nolang' among those that can be forecast"):
+        be.forecast(fitted, languages=["Nolang"], check=False)
     with pytest.raises(
         InputError, match=r"not exactly one covariate to draw potentials against; plot_map\(\)"
     ):

@@ -15,7 +15,7 @@ from bayeseval.forecasting.map import places
 from bayeseval.languages.matching import understand
 from bayeseval.spec import LanguageRelations
 
-__all__ = ["languages_of_the_map", "related_languages"]
+__all__ = ["languages_of_the_map", "related_languages", "why_unrelated"]
 
 # Most labels that a note lists.
 _SHOWN = 3
@@ -79,7 +79,7 @@ def related_languages(
         found, known = relate(spec, [*own, *new])[0], list(new)
     except InputError:
         # One by one only where some are not known.
-        known = [label for label in new if _is_related(spec, label)]
+        known = [label for label in new if why_unrelated(spec, label) is None]
         found = relate(spec, [*own, *known])[0]
     if not known:
         raise InputError(
@@ -94,10 +94,10 @@ def related_languages(
     return known, matrices, [note] if lost else []
 
 
-def _is_related(spec: LanguageRelations, label: str) -> bool:
-    """Whether it is known how a language is related to others."""
+def why_unrelated(spec: LanguageRelations, label: str) -> str | None:
+    """Why it is not known how a language is related to others; None if it is."""
     try:
         relate(spec, [label])
-    except InputError:
-        return False
-    return True
+    except InputError as error:
+        return str(error)
+    return None

@@ -30,13 +30,17 @@ from bayeseval.estimands.frames import finish, rank_columns, summary_columns
 from bayeseval.fitting.covariates import CovariateSource, covariate_names, stored_covariate
 from bayeseval.fitting.fitted import Fit, check_fit
 from bayeseval.fitting.gate import GATE_FAILED, warn_of_gates
-from bayeseval.forecasting.candidates import languages_of_the_map, related_languages
+from bayeseval.forecasting.candidates import (
+    languages_of_the_map,
+    related_languages,
+    why_unrelated,
+)
 from bayeseval.forecasting.check import check_forecasts
 from bayeseval.forecasting.container import Forecast
-from bayeseval.languages.matching import match, with_names
+from bayeseval.languages.matching import match, understand, with_names
 from bayeseval.output.language_names import add_language_names
 from bayeseval.records import Covariate
-from bayeseval.spec import CovariateTerm
+from bayeseval.spec import CovariateTerm, LanguageRelations
 
 if TYPE_CHECKING:
     from bayeseval.estimands.container import PosteriorArrays
@@ -150,7 +154,7 @@ def forecast(
     only = next(iter(found.values)) if len(found.values) == 1 else None
     # Refused before the check, which takes long.
     called = with_names(fit.run["language_names"], table[names.LANGUAGE])
-    chosen, matched = _chosen(table, asked, called)
+    chosen, matched = _chosen(table, asked, called, list(found.values), fit.spec.languages)
     failed = [GATE_FAILED] if fit.gate.status == "fail" else []
     checked, notes = pd.DataFrame(), [*failed, *matched, *notes]
     if check:
@@ -301,8 +305,8 @@ def _refuse_unknown_languages(fit: Fit, arrays: PosteriorArrays) -> None:
         return
     raise InputError(
         f"the model {fit.spec.name} has no covariate of languages and does not relate them, and a "
-        "forecast needs one of these; "
-        f"{_fit_with_covariate(fit.run)}"
+        "forecast needs one of these; fit a spec with 'languages: {place: 1000 km, family: "
+        f"glottolog, script: true}}', or {_fit_with_covariate(fit.run)}"
     )
 
 
@@ -427,7 +431,11 @@ def _true_values(
 
 
 def _chosen(
-    table: pd.DataFrame, asked: Sequence[str], called: Mapping[str, str]
+    table: pd.DataFrame,
+    asked: Sequence[str],
+    called: Mapping[str, str],
+    covariates: Sequence[str],
+    relations: LanguageRelations | None,
 ) -> tuple[tuple[str, ...], list[str]]:
     """Languages that are asked for, in the order of the table, and what was read into them.
 
@@ -441,10 +449,16 @@ def _chosen(
     for one in matches.ambiguous:
         raise InputError(f"languages: {one.label!r} was not matched: {one.why}")
     for lacking in matches.unmatched:
+        why = None
+        if relations is not None and understand(lacking.label) is not None:
+            why = why_unrelated(relations, lacking.label)
+        if why is not None:
+            raise InputError(f"language {lacking.label!r} cannot be forecast: {why}")
         known = [*own, *theirs, *called.values()]
+        where = "in the covariate" if covariates else "among those that can be forecast"
         raise InputError(
-            f"no language {lacking.label!r} in the covariate{did_you_mean(lacking.label, known)} "
-            f"(it has {len(table)})"
+            f"no language {lacking.label!r} {where}{did_you_mean(lacking.label, known)} "
+            f"({'it has' if covariates else 'there are'} {len(table)})"
         )
     wanted = {*asked, *matches.mapping.values()}
     chosen = tuple(
