@@ -573,6 +573,37 @@ def test_ctrl_c_says_what_is_there_in_every_phase(
         assert Path(path).is_file() == (asked[what] and what not in lacking), what
 
 
+@pytest.mark.parametrize(
+    ("module", "function", "written"),
+    [
+        ("bayeseval.reporting.page", "write_page", True),
+        ("bayeseval.fitting.report.folder", "write_results", False),
+    ],
+)
+def test_ctrl_c_at_the_report_says_that_the_results_are_saved(
+    module: str,
+    function: str,
+    written: bool,
+    small: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    original = getattr(importlib.import_module(module), function)
+
+    def pressed(*args: object, **kwargs: object) -> object:
+        made = original(*args, **kwargs)
+        signal.raise_signal(signal.SIGINT)
+        return made
+
+    monkeypatch.setattr(f"{module}.{function}", pressed)
+    arguments = ["fit", "-b", str(small), "--engine", "ml", "--out", "kept", "-q"]
+    assert main([*arguments, "--no-figures", "--no-checks"]) == 130
+    message = one_line(capsys.readouterr().err)
+    assert message.startswith("error: interrupted; the results are saved in kept")
+    assert ("bayeseval report kept writes it" in message) != written
+    assert Path("kept/report.html").is_file() == written
+
+
 def test_ctrl_c_when_nothing_can_be_told_leaves_the_earlier_results(
     small: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

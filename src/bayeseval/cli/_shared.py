@@ -472,16 +472,18 @@ def parse_columns(texts: Sequence[str]) -> dict[str, str | None]:
 def write_report(folder: Path, progress: Progress | None = None) -> Path:
     """Write the page of a result folder into it; an error says how to write it later."""
     from bayeseval.output.store import results_saved
-    from bayeseval.reporting import read_saved
-    from bayeseval.reporting.page import REPORT_FILE, write_page
 
-    if progress is not None:
-        progress("writing the report", 0, 1, "")
     remedy = f"bayeseval report {shlex.quote(str(folder))} writes it"
-    with results_saved(folder, ["the report"], remedy):
+    with results_saved(folder, ["the report"], remedy):  # Ctrl-C during imports included
+        from bayeseval.reporting import read_saved
+        from bayeseval.reporting.page import REPORT_FILE, write_page
+
+        if progress is not None:
+            progress("writing the report", 0, 1, "")
         page = write_page(read_saved(folder), folder / REPORT_FILE)
     if progress is not None:
-        progress("writing the report", 1, 1, "")
+        with results_saved(folder, [], ""):
+            progress("writing the report", 1, 1, "")
     return page
 
 
