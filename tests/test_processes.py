@@ -134,6 +134,7 @@ def test_a_second_process_is_prepared_once_and_answers_in_any_order(second: dict
 @needs_cores
 def test_what_fails_or_warns_there_is_left_to_be_done_here(second: dict[str, Any]) -> None:
     assert second["warned"] is second["failed"] is second["after death"] is None
+    assert second["after a late result"] == [None, None]
 
 
 def test_there_is_no_second_process_where_none_is_safe(second: dict[str, Any]) -> None:

@@ -76,7 +76,7 @@ class _Second:
 
     def __init__(self, process: Any, connection: Connection) -> None:
         self._process, self._connection = process, connection
-        self._given = 0
+        self._given, self._lost = 0, False
         self._results: list[Any] = []
 
     def give(self, work: Callable[[], object]) -> int:
@@ -89,13 +89,20 @@ class _Second:
     def take(self, number: int) -> Any:
         """Result of the work with this number; None if it has none."""
         while len(self._results) <= number:
-            try:
-                result = self._connection.recv() if self._connection.poll(_LONGEST) else None
-            except (EOFError, ConnectionError):
-                # The process has died, for lack of memory for example.
-                result = None
-            self._results.append(result)
+            self._results.append(self._next())
         return self._results[number]
+
+    def _next(self) -> Any:
+        """The next result that arrives; None if it is None, or if none is waited for any more."""
+        if not self._lost:
+            # EOF or a broken connection: the process has died, for lack of memory for example.
+            with contextlib.suppress(EOFError, ConnectionError):
+                if self._connection.poll(_LONGEST):
+                    return self._connection.recv()
+            # One that comes later must not be taken for that of the next work.
+            self._lost = True
+            self._process.kill()
+        return None
 
     def end(self) -> None:
         """End the process, whatever it is working on."""
