@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 import pwd
 import secrets
@@ -10,7 +9,6 @@ import shutil
 import signal
 import socket
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
@@ -118,8 +116,13 @@ def running_server(*, settings: Sequence[str] = ()) -> Iterator[Server]:
     word.write_text(password + "\n", encoding="utf-8")
     word.chmod(0o644)
     data = folder / "data"
+    # Linux ends the server when the tests are killed. Not from Python between fork and exec: where
+    # JAX is loaded, it warns of forks.
+    setpriv = shutil.which("setpriv")
+    with_parent = [setpriv, "--pdeathsig", "QUIT"] if setpriv is not None else []
     lines = ["fsync=off", "listen_addresses=127.0.0.1", f"port={port}", "max_connections=20"]
     lines += [f"unix_socket_directories={folder}", "autovacuum=off", *settings]
+    settings_of = [f"-c{one}" for one in lines]
     how = ["--auth=scram-sha-256", f"--pwfile={word}", "--no-sync", "--encoding=UTF8"]
     how += ["-D", str(data), "-U", "tester", "--locale=C.UTF-8"]
     try:
@@ -135,12 +138,11 @@ def running_server(*, settings: Sequence[str] = ()) -> Iterator[Server]:
         word.unlink()
         with (folder / "log").open("wb") as log:
             server = subprocess.Popen(
-                [str(binaries / "postgres"), "-D", str(data), *(f"-c{one}" for one in lines)],
+                [*with_parent, str(binaries / "postgres"), "-D", str(data), *settings_of],
                 cwd=folder,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-                preexec_fn=_end_with_parent,
                 **options,
             )
         try:
@@ -153,13 +155,6 @@ def running_server(*, settings: Sequence[str] = ()) -> Iterator[Server]:
             server.wait(60)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-
-
-def _end_with_parent() -> None:
-    """Let Linux end the server when the tests are killed."""
-    if sys.platform == "linux":
-        set_death_signal = 1
-        ctypes.CDLL(None).prctl(set_death_signal, signal.SIGQUIT)
 
 
 def _wait_for(running: Server, server: subprocess.Popen[bytes]) -> None:

@@ -146,6 +146,7 @@ NOT_IMPORTED = {
 # What a distribution is imported as, where it has another name.
 MODULES = {
     "axe-playwright-python": "axe_playwright_python",
+    "ibis-framework": "ibis",
     "jinja2": "jinja2",
     "python-bidi": "bidi",
     "pyyaml": "yaml",

@@ -617,6 +617,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
 _OWN_VALUE = "refuses a value of the option that it names"
 _WITHOUT_VALUE = "names an option without a value"
 OTHERS: dict[str, str] = {
+    "_cluster.py:_checked": "tests/test_cluster.py",
     "_processes.py:sensible_jobs": _OWN_VALUE,
     "calibration/draw.py:_places": _WITHOUT_VALUE,
     "calibration/parts.py:check_number": "tests/test_calibrate.py",
@@ -627,6 +628,7 @@ OTHERS: dict[str, str] = {
     "design/covariates.py:_slope": "tests/test_model_covariates.py",
     "design/relations.py:_families": "tests/test_model_families.py",
     "engines/base.py:SamplerSettings.__post_init__": _OWN_VALUE,
+    "engines/marginal.py:_Run._nuts": "tests/engines/test_marginal_nuts.py",
     "estimands/arrays.py:interval_summaries": _OWN_VALUE,
     "fitting/covariates.py:_models_of": "tests/test_model_covariates.py",
     "fitting/covariates.py:stored_covariate": _WITHOUT_VALUE,
@@ -672,7 +674,10 @@ OTHERS: dict[str, str] = {
     "readers/wide.py:_read": _OWN_VALUE,
     "readers/wide.py:read_wide_frame": "tests/readers/test_wide.py",
     "readers/unclear.py:refuse_metrics": "tests/readers/test_unclear.py",
+    "records/database_rows.py:_fetch": _WITHOUT_VALUE,
+    "records/databases.py:_whole": _WITHOUT_VALUE,
     "records/left_out.py:leave_out": _OWN_VALUE,
+    "records/load.py:_load_database": _OWN_VALUE,
     "records/duplicates.py:_two_telling_apart": "tests/test_pasted_advice.py",
     "records/load.py:_refuse_tools": "tests/records/test_out_of_core.py",
     "records/load.py:_refuse_tool_options": _OWN_VALUE,

@@ -330,10 +330,22 @@ def test_its_bayesian_counterpart(bayesian: Sensitivity) -> None:
     Eight of the ten records are those of the published check; two of Wolof, which has six
     records of this task alone, take the place of the weakest two.
     """
-    assert changed_ranks(bayesian, "standardised_score") == {"BLOOMZ": (8, 9), "mT5-Base": (8, 7)}
+    changed = changed_ranks(bayesian, "standardised_score")
     row = bayesian.table.set_index("quantity").loc["standardised_score"]
-    assert row["n_rank_changes"] == 2
-    assert row["kendall"] == pytest.approx(0.923, abs=0.0005)
+    assert row["n_rank_changes"] == len(changed)
+    assert changed.pop("BLOOMZ") == (8, 9)
+    # Without the ten, half of mT5-Base's draws (48 to 50 % with four seeds) have rank 7 or better:
+    # whether its median is 7 or still 8 is Monte-Carlo error. That the two pass each other is
+    # not: their mean scores differ by 0.3 before and by -1.1 after, with errors of about 0.03.
+    assert changed.pop("mT5-Base", (8, 7)) == (8, 7)
+    assert changed == {}
+    moved = bayesian.moves[bayesian.moves["quantity"] == "standardised_score"].set_index("level")
+    for when, ahead in (("before", 0.3), ("after", -1.1)):
+        scores = moved[f"mean_{when}"]
+        assert scores["BLOOMZ"] - scores["mT5-Base"] == pytest.approx(ahead, abs=0.2)
+    # mT5-Base passes text-davinci-003 (TT) as well. The latter and BLOOMZ are level before (0.0,
+    # error 0.03), so that they pass each other or not: two or three of 78 pairs of models.
+    assert any(row["kendall"] == pytest.approx(1.0 - 2.0 * n / 78.0, abs=0.0005) for n in (2, 3))
 
 
 def residuals(one: Fit) -> tuple[Floats, Floats, npt.NDArray[np.int64]]:

@@ -53,7 +53,7 @@ _SENDINGS: Final = 4
 # How a greeting begins, and the most bytes that it has.
 _LENGTH: Final = struct.Struct("Q")
 _MOST_GREETING: Final = 1_000_000
-_ENDED: Final = "give workers more memory (--memory-limit), or see in their logs what ended them"
+_ENDED: Final = "give workers more memory, or see in their logs what ended them"
 # What decides the numbers, and whether objects can be sent.
 _DECISIVE: Final = ("bayeseval", "numpy", "scipy", "jax", "numpyro", "pymc", "pandas", "xarray")
 
@@ -310,8 +310,8 @@ def _check_workers(cluster: Cluster, client: Any) -> None:
         client.wait_for_workers(1, timeout=_PATIENCE)
     except TimeoutError:
         raise EngineError(
-            f"{cluster.address} has no workers; start some (dask worker {cluster.address} "
-            "--nworkers 4 --nthreads 1)"
+            f"{cluster.address} has no workers; start some with one thread each "
+            f"(dask worker {cluster.address})"
         ) from None
     expected = _facts()
     for worker, found in client.run(_worker_facts, on_error="return").items():
@@ -358,7 +358,7 @@ def _check_facts(
     if threads != 1:
         raise EngineError(
             f"worker {worker} has {threads} threads, and fits need a process each; start workers "
-            "with one thread (dask worker --nworkers 4 --nthreads 1)"
+            "with one thread"
         )
     names = [name for name in {**expected, **found} if found.get(name) != expected.get(name)]
     if names:

@@ -164,7 +164,7 @@ def test_limits_of_the_scores_that_priors_expect(
     # Tables whose sds are known: of three, the median counts.
     shape = (one.score - one.score.mean()) / sd
     tables = np.array([factor * sd * shape for factor in (0.001, spread, 1000.0)])
-    monkeypatch.setattr(prior, "replicate_scores", lambda arrays, rng: tables)
+    monkeypatch.setattr(prior, "replicate_scores", lambda arrays, rng, n: tables)
     monkeypatch.setattr(prior, "outside_share", lambda scores, bounds: n_outside / 100)
     bounds = (np.zeros(n), np.full(n, 100.0))
     found = prior_checks(one, bounds, np.random.default_rng(0), n=3)

@@ -7,7 +7,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from bayeseval.cli._shared import StoppedError
-from bayeseval.errors import EngineError
+from bayeseval.errors import EngineError, InputError
+from bayeseval.output._locks import alone_in
 
 __all__ = ["keeping"]
 
@@ -33,7 +34,8 @@ def keeping(folder: Path, what: str) -> Iterator[None]:
             raise
         raise EngineError(f"{error}; {kept}") from error
     finally:
-        # Only where nothing is kept, and no other run keeps anything beside it.
-        for empty in (folder, folder.parent):
-            with suppress(OSError):
-                empty.rmdir()
+        # Only where nothing is kept; another process that works in the folder needs it.
+        with suppress(InputError, OSError), alone_in(folder):
+            pass
+        with suppress(OSError):
+            folder.parent.rmdir()
