@@ -531,3 +531,13 @@ def test_a_killed_process_leaves_what_it_finished(tmp_path: Path) -> None:
     assert_same(records, be.load(folder))
     assert {path: path.stat().st_ino for path in left} == left
     assert ("reducing rows", "part5.parquet") in stages
+
+
+def test_a_command_ends_without_a_word_of_the_database_engine(tmp_path: Path) -> None:
+    """DuckDB reports objects that Python leaves behind as leaks, on stderr."""
+    path = tmp_path / "rows.parquet"
+    table(29, unit="item", seeds=1, share=1.0).to_parquet(path, index=False)
+    words = [sys.executable, "-m", "bayeseval", "validate", str(path), "--memory", MEMORY]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert done.returncode == 0
+    assert done.stderr == "reducing rows: done\n"
