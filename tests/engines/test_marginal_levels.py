@@ -13,8 +13,9 @@ from bayeseval import fit, load, names
 from bayeseval.design import Design, build_design
 from bayeseval.engines import SamplerSettings, _importance, marginal, numpyro
 from bayeseval.engines import _marginal_nuts as nuts
+from bayeseval.engines._evidence import scale_proposal, with_informed_levels
 from bayeseval.engines._marginal_density import Marginal, build_marginal
-from bayeseval.engines._marginal_levels import most_informative
+from bayeseval.engines._marginal_levels import informed
 from bayeseval.engines._numpyro_density import log_density
 from bayeseval.errors import EngineError
 from bayeseval.simulation import simulate
@@ -47,11 +48,11 @@ def points(engine: Marginal, n: int, *, seed: int = 0) -> np.ndarray:
     return phi
 
 
-def some_centred(engine: Marginal) -> Marginal:
-    """The engine in other coordinates: the log-sd of the first level instead of its offset."""
-    levels = engine.scales.levels
-    centred = replace(levels, centred=np.arange(levels.n) == 0)
-    return replace(engine, scales=replace(engine.scales, levels=centred))
+def some_informed(engine: Marginal) -> Marginal:
+    """The engine in other coordinates: those of records that say much, little and nothing."""
+    middle = np.log([3.0, 5.0, 1.0])
+    levels = replace(engine.scales.levels, middle=middle, weight=np.array([40.0, 2.0, 0.0]))
+    return replace(engine, scales=replace(engine.scales, levels=levels))
 
 
 @pytest.mark.parametrize("errors", [False, True])
@@ -99,22 +100,40 @@ def test_prior_is_that_of_the_joint_density() -> None:
 
 def test_coordinates_differ_by_their_jacobian_only() -> None:
     plain = build_marginal(table())
-    other = some_centred(plain)
+    other = some_informed(plain)
     phi = points(plain, 4)
     natural = plain.scales.natural(phi)
     moved = other.scales.unconstrained(natural)
     np.testing.assert_allclose(other.scales.natural(moved), natural, rtol=1e-12)
     np.testing.assert_allclose(plain.scales.unconstrained(natural), phi, atol=1e-12)
-    # d log sd / d offset of the centred level.
+    # d offset / d value: the sd of a posterior given a normal likelihood, in prior sds.
     spread = natural[:, plain.scales.names.index(names.SD_LOG_RESIDUAL)]
-    expected = plain.log_posterior(phi) - np.log(spread)
+    weight = other.scales.levels.weight
+    factor = 1.0 / np.sqrt(1.0 + weight * spread[:, None] ** 2)
+    expected = plain.log_posterior(phi) + np.log(factor).sum(axis=1)
     np.testing.assert_allclose(other.log_posterior(moved), expected, rtol=1e-12)
     assert np.abs(plain.log_posterior(phi) - expected).max() > 0.1
 
 
+@pytest.mark.parametrize("spread", [1e-9, 0.3, 1e6])
+def test_values_are_standardised_conditional_log_sds(spread: float) -> None:
+    """For a normal likelihood, prior times likelihood is standard normal in the values."""
+    levels = some_informed(build_marginal(table())).scales.levels
+    typical = np.array(4.0)
+    values = np.linspace(-3.0, 3.0, 7)[:, None] * np.array([1.0, -0.5, 2.0])
+    log_sds = levels.log_sds(values, typical, np.array(spread))
+    likelihood = -0.5 * (levels.weight * (log_sds - levels.middle) ** 2).sum(axis=1)
+    total = levels.log_prior(values, typical, np.array(spread)) + likelihood
+    standard = -0.5 * (values**2).sum(axis=1)
+    np.testing.assert_allclose(total - total[3], standard - standard[3], rtol=1e-6, atol=1e-6)
+    back = levels.sampled(log_sds, typical, np.array(spread))
+    if spread > 1e-6:  # Closer than that, log-sds do not differ in 16 digits.
+        np.testing.assert_allclose(back, values, atol=1e-9)
+
+
 @pytest.mark.parametrize("errors", [False, True])
 def test_density_and_gradient_of_nuts_are_those_of_numpy(errors: bool) -> None:
-    engine = some_centred(build_marginal(table(errors=errors)))
+    engine = some_informed(build_marginal(table(errors=errors)))
     phi = engine.scales.unconstrained(
         build_marginal(table(errors=errors)).scales.natural(points(engine, 1))
     )[0]
@@ -128,17 +147,37 @@ def test_density_and_gradient_of_nuts_are_those_of_numpy(errors: bool) -> None:
     np.testing.assert_allclose(gradient, difference / 2e-5, rtol=1e-5, atol=1e-5)
 
 
-def test_levels_with_informative_records_are_centred() -> None:
+def test_records_say_where_log_sds_are_and_how_well_they_are_known() -> None:
     levels = build_marginal(table()).scales.levels
     assert levels.counts.sum() == table().n_records
-    given = replace(levels, counts=np.array([4.0, 40.0, 400.0]))
-    assert not given.centred.any()
-    sign = np.array([1.0, -1.0, 1.0])
-    # A prior with spread s is worth 1 / s^2 records.
-    assert most_informative(given, 0.3 * sign).centred.tolist() == [False, True, True]
-    assert most_informative(given, 0.6 * sign).centred.tolist() == [True, True, True]
-    # Sds that may be equal: 4 standard errors of one level are not enough for three.
-    assert not most_informative(given, np.array([0.0, 0.0, 0.2])).centred.any()
+    assert not levels.weight.any()
+    middle, weight = np.array([0.5, 1.0, 2.0]), np.array([8.0, 90.0, 0.0])
+
+    def log_likelihood(log_sds: np.ndarray) -> np.ndarray:
+        # The third level has no maximum.
+        return -0.5 * (weight * (log_sds - middle) ** 2).sum(axis=1) + 0.3 * log_sds[:, 2]
+
+    found = informed(levels, log_likelihood, np.array([0.9, 0.9, 0.7]))
+    np.testing.assert_allclose(found.weight, weight, atol=1e-6)
+    np.testing.assert_allclose(found.middle[:2], middle[:2], atol=1e-6)
+
+
+def test_what_records_say_makes_more_points_effective() -> None:
+    """On a small table; in the coordinates of offsets, 30,000 points were not enough."""
+    records = simulate("by_task", n_languages=8, n_tasks=4, n_models=6, seed=1).records
+    design = build_design(records, load_spec("by_task"))
+    plain = build_marginal(design)
+    known, _ = with_informed_levels(plain, design)
+    assert (known.scales.levels.weight > 10.0).all()  # Of 48 records each.
+    effective = []
+    for engine in (plain, known):
+        proposal = scale_proposal(engine, design)
+        uniform = _importance.quasi_random(1024, engine.scales.n, [np.random.SeedSequence(1)])
+        at, log_proposal = proposal.points(uniform)
+        log_weights = engine.log_posterior(at) - log_proposal
+        effective.append(_importance.weigh(at, log_weights, chains=1).ess)
+    assert effective[1] > 150.0
+    assert effective[1] > 3.0 * effective[0]
 
 
 def test_nuts_takes_over_where_weights_are_unreliable(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,7 +19,7 @@ from bayeseval._typing import Floats
 from bayeseval.design import Design
 from bayeseval.engines import _importance
 from bayeseval.engines._marginal_density import Marginal, build_marginal, one_thread_per_call
-from bayeseval.engines._marginal_levels import most_informative
+from bayeseval.engines._marginal_levels import informed
 from bayeseval.engines._marginal_prior import Scales
 
 __all__ = [
@@ -41,8 +41,7 @@ _DF: Final = 8.0
 _STARTS: Final = (0.5, 0.1)
 _START_RESIDUAL: Final = 0.5
 
-# The product of many heavy tails wastes points: a log residual sd of every level is one more.
-_DF_OF_LEVELS: Final = 20.0
+# Starting value of the sd of log residual sds.
 _START_OF_LEVELS: Final = 0.5
 
 # Points per marginal likelihood, and the share of them that has to be effective. On MEGA
@@ -108,12 +107,12 @@ def scale_proposal(
         marginal.log_posterior,
         _starts(marginal.scales, design) if start is None else np.atleast_2d(start),
         variances=_variances(marginal.scales, design),
-        df=_DF if marginal.scales.levels is None else _DF_OF_LEVELS,
+        df=_DF,
     )
 
 
-def with_centred_levels(marginal: Marginal, design: Design) -> tuple[Marginal, Floats | None]:
-    """Sample the log residual sds of informative levels instead of their offsets.
+def with_informed_levels(marginal: Marginal, design: Design) -> tuple[Marginal, Floats | None]:
+    """Sample the log residual sds of levels by their distances from what the records suggest.
 
     Parameters
     ----------
@@ -127,7 +126,7 @@ def with_centred_levels(marginal: Marginal, design: Design) -> tuple[Marginal, F
     marginal : Marginal
         The same density in other coordinates; unchanged with one residual sd.
     start : ndarray, shape (n,), or None
-        A point near the mode, where levels are centred.
+        A point near the mode, where residual sds differ by level.
     """
     scales = marginal.scales
     if scales.levels is None:
@@ -135,10 +134,16 @@ def with_centred_levels(marginal: Marginal, design: Design) -> tuple[Marginal, F
     start = _starts(scales, design)[-1]
     mode, _ = _importance.climb(marginal.log_posterior, start, _variances(scales, design))
     sds = scales.natural(mode)
-    # Not sd_log_residual: where levels are alike, the mode has offsets of zero at any value of it.
-    away = np.log(scales.residual(sds) / sds[scales.names.index(names.SD_RESIDUAL)])
-    centred = replace(scales, levels=most_informative(scales.levels, away))
-    return replace(marginal, scales=centred), centred.unconstrained(sds)
+    n = scales.levels.n
+
+    def log_likelihood(log_sds: Floats) -> Floats:
+        moved = np.repeat(sds[None], len(log_sds), axis=0)
+        moved[:, -n:] = np.exp(log_sds)
+        return marginal.log_likelihood(scales.unconstrained(moved))
+
+    levels = informed(scales.levels, log_likelihood, np.log(sds[-n:]))
+    known = replace(scales, levels=levels)
+    return replace(marginal, scales=known), known.unconstrained(sds)
 
 
 def _starts(scales: Scales, design: Design) -> Floats:
@@ -186,7 +191,7 @@ def log_evidence(
 def _log_evidence(
     design: Design, seed: np.random.SeedSequence, n_points: int, start: Floats | None
 ) -> tuple[Evidence, Floats]:
-    marginal, level_start = with_centred_levels(build_marginal(design), design)
+    marginal, level_start = with_informed_levels(build_marginal(design), design)
     proposal = scale_proposal(marginal, design, start=level_start if start is None else start)
     adapted = _importance.sample_adaptively(
         lambda points, _: (marginal.log_posterior(points), None),

@@ -22,7 +22,7 @@ from bayeseval._random import stream
 from bayeseval._typing import Floats, Index, Progress
 from bayeseval.design import Design
 from bayeseval.engines import _importance
-from bayeseval.engines._evidence import scale_proposal, with_centred_levels
+from bayeseval.engines._evidence import scale_proposal, with_informed_levels
 from bayeseval.engines._marginal_density import Marginal, build_marginal, one_thread_per_call
 from bayeseval.engines._marginal_layout import eliminations, n_coefficients
 from bayeseval.engines.base import Draws, SamplerSettings, resolve_settings
@@ -63,9 +63,9 @@ _ESS_PER_CHAIN: Final = 125.0
 # joint density, and NUTS on all parameters is the better engine.
 _MOST_OPERATIONS: Final = 2000.0**3 / 3.0
 
-# Most levels with residual sds of their own. Measured on MEGA: k-hat 0.2 to 0.4 and 0.5 to 0.7 of
-# the points effective with 13 models or 15 tasks; with 53 languages 0.1 of them are, and k-hat
-# is 0.3 to 0.6 with the first proposal, but above 1 with refitted ones.
+# Most levels with residual sds of their own. Measured on MEGA: k-hat 0.2 to 0.3 and half of the
+# points effective with 13 models or 15 tasks; with 53 languages a sixth of them are, so that
+# NUTS takes less time.
 MOST_LEVELS: Final = 20
 
 # Sources of replicate noise, in words.
@@ -225,7 +225,7 @@ class _Run:
         self.design, self.settings = design, settings
         self.n_draws, self.chains = settings.draws or 0, settings.chains or 0
         self.report = progress or (lambda stage, done, total, remark: None)
-        self.marginal, self.start = with_centred_levels(build_marginal(design), design)
+        self.marginal, self.start = with_informed_levels(build_marginal(design), design)
 
     def draws(self) -> Draws:
         """Importance sampling, or NUTS if its weights are unreliable."""
