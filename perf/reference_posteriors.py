@@ -43,8 +43,7 @@ from measure import RESULTS, provenance
 
 from bayeseval import Fit, Records, load, simulate
 from bayeseval._optional import versions
-from bayeseval.engines import SamplerSettings
-from bayeseval.engines.marginal import why_no_closed_form
+from bayeseval.engines import SamplerSettings, marginal
 from bayeseval.fitting import Prepared, prepare
 
 Floats = npt.NDArray[np.float64]
@@ -385,7 +384,7 @@ def drawn_by_both(records: Records, model: str, draws: int) -> tuple[Run, Run]:
     """Fits of both engines."""
     nuts = SamplerSettings(draws=draws, tune=TUNE, chains=CHAINS, target_accept=ACCEPT)
     own = SamplerSettings(draws=MARGINAL_DRAWS, chains=CHAINS, seed=SEEDS["first"])
-    exact = why_no_closed_form(prepare(records, model).design) is None
+    exact = marginal.why_not(prepare(records, model).design) is None
     first = (
         draw(records, model, "marginal", own)
         if exact
