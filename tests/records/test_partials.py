@@ -27,9 +27,16 @@ def test_what_is_old_is_removed(tmp_path: Path) -> None:
         (folder / name).write_text("x")
         then = time.time() - age * DAY
         os.utime(folder / name, (then, then))
+    for name, age in {"run-killed": 2, "run-at-work": 0.5}.items():
+        (folder / name / "spilled").mkdir(parents=True)
+        (folder / name / "spilled" / "block").write_text("x")
+        then = time.time() - age * DAY
+        os.utime(folder / name, (then, then))
     assert Partials.open(tmp_path).folder == folder
     assert sorted(path.name for path in folder.iterdir()) == [
         "a-1.parquet",
         "e-1.78.tmp",
         "notes.md",
+        "run-at-work",
     ]
+    assert (folder / "run-at-work" / "spilled" / "block").is_file()

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import re
-import shutil
 from collections.abc import Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -13,11 +11,10 @@ from bayeseval._progress import notice
 from bayeseval._text import counted
 from bayeseval.calibration.container import Calibration
 from bayeseval.errors import InputError, argument
-from bayeseval.output._locks import alone_in
 from bayeseval.output._places import way_out
 from bayeseval.output.store import RUN_FILE, read_json, read_run, replace_json
 
-__all__ = ["check_number", "discard_parts", "find_earlier", "finished_parts", "store_part"]
+__all__ = ["check_number", "find_earlier", "finished_parts", "store_part"]
 
 _NAME: Final = re.compile(r"(\d{6,})\.json")
 _FITTED: Final = ("fitted", "gate failed")
@@ -60,22 +57,6 @@ def _check_part(part: Mapping[str, Any], number: int, path: Path) -> None:
         raise InputError(f"{path} is damaged: it is not what a simulation found") from error
     if not whole or not (fitted or part["status"] == "not fitted"):
         raise InputError(f"{path} is damaged: it is not what simulation {number} found")
-
-
-def discard_parts(folder: Path) -> None:
-    """Remove the kept simulations of one calibration once they are saved.
-
-    Those of others stay, and so do these while another process works with them.
-    """
-    try:
-        with alone_in(folder):
-            shutil.rmtree(folder, ignore_errors=True)
-    except InputError:
-        # The other process has just begun the same calibration, and removes them in its turn.
-        return
-    # Others may keep theirs beside it.
-    with suppress(OSError):
-        folder.parent.rmdir()
 
 
 def find_earlier(folder: Path, identity: Mapping[str, Any]) -> Calibration | None:

@@ -22,7 +22,7 @@ from bayeseval._random import stream
 from bayeseval._text import counted, show
 from bayeseval.calibration.container import Calibration
 from bayeseval.calibration.draw import check_drawable, draw_table
-from bayeseval.calibration.parts import discard_parts, finished_parts, store_part
+from bayeseval.calibration.parts import finished_parts, store_part
 from bayeseval.calibration.quantities import join, reported
 from bayeseval.calibration.ranks import outcome_rows
 from bayeseval.engines import SamplerSettings, cores_of
@@ -30,6 +30,7 @@ from bayeseval.errors import BayesevalError, EngineError, InputError, argument, 
 from bayeseval.fitting.fitted import check_posterior
 from bayeseval.fitting.prepared import Prepared, prepare
 from bayeseval.fitting.provenance import sampling_path
+from bayeseval.output._kept import discard_pieces
 from bayeseval.output._locks import alone_in
 from bayeseval.records import Records, TableSource
 from bayeseval.records import load as load_records
@@ -149,7 +150,7 @@ class PreparedCalibration:
             parts = self._parts(done, folder, at_once, progress)
         if not any(part["rows"] for part in parts):
             if folder is not None:
-                discard_parts(folder)
+                discard_pieces(folder)
             raise EngineError(
                 f"no simulated table could be fitted ({counted(len(parts), 'simulation')}); "
                 f"simulation 0: {parts[0]['reason']}"

@@ -103,8 +103,9 @@ def calibrate(
     """Check by simulation how often intervals contain the true values."""
     from bayeseval._progress import progress_bar
     from bayeseval.calibration import prepare_calibration
-    from bayeseval.calibration.parts import check_number, discard_parts, find_earlier
+    from bayeseval.calibration.parts import check_number, find_earlier
     from bayeseval.engines import SamplerSettings
+    from bayeseval.output._kept import discard_pieces
     from bayeseval.output.store import check_target, unfinished
     from bayeseval.spec import AUTO, load_spec
 
@@ -135,5 +136,5 @@ def calibrate(
     except InputError as error:
         kept = f"the simulations are kept in {own}, and this command continues from them"
         raise InputError(f"{error}; {kept}") from error
-    discard_parts(own)
+    discard_pieces(own)
     echo_place("\nResults", folder)

@@ -28,6 +28,7 @@ __all__ = [
     "DATABASE_SUFFIXES",
     "NUMBER",
     "SCANNED_SUFFIXES",
+    "SCRATCH",
     "Engine",
     "Scan",
     "clean_names",
@@ -45,6 +46,8 @@ _JSON_LINES: Final = (".jsonl", ".ndjson")
 _TEXT: Final = (".csv", ".tsv")
 #: Endings of the files that are scanned.
 SCANNED_SUFFIXES: Final = (*_PARQUET, *_JSON_LINES, *_TEXT, *DATABASE_SUFFIXES)
+#: How names of folders begin that an engine works in, below the folder it is given.
+SCRATCH: Final = "run-"
 # A header is searched for its separator in so many bytes.
 _HEAD: Final = 1 << 20
 _TAIL: Final = 1 << 16
@@ -260,7 +263,7 @@ def open_engine(files: list[Path], *, memory: int, folder: Path) -> Iterator[Eng
     import duckdb
 
     folder.mkdir(parents=True, exist_ok=True)
-    scratch = Path(tempfile.mkdtemp(prefix="run-", dir=folder))
+    scratch = Path(tempfile.mkdtemp(prefix=SCRATCH, dir=folder))
     connection = duckdb.connect(
         config={
             "memory_limit": f"{max(int(_SHARE * memory), _LEAST) // 1000}KB",

@@ -6,6 +6,7 @@ import hashlib
 import math
 import os
 import re
+import shutil
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from bayeseval.errors import InputError
+from bayeseval.readers.scans import SCRATCH
 
 __all__ = ["Partials", "file_digest"]
 
@@ -56,8 +58,12 @@ class Partials:
         for path in folder.iterdir():
             # Another process may remove it first.
             with suppress(FileNotFoundError):
-                if now - path.stat().st_mtime > _MAX_AGE.get(path.suffix, math.inf):
+                age, scratch = now - path.stat().st_mtime, path.name.startswith(SCRATCH)
+                if not scratch and age > _MAX_AGE.get(path.suffix, math.inf):
                     path.unlink()
+                elif scratch and age > _MAX_AGE[".tmp"]:
+                    # Of a reader that was killed: links to files, and what was spilled to disk.
+                    shutil.rmtree(path, ignore_errors=True)
         return cls(folder)
 
     def get(self, file: Path, what: str, make: Callable[[Path], None]) -> Path:
