@@ -3,10 +3,11 @@
     python perf/hostile.py [CLASS ...]
 
 Every file of tests/records/hostile.py is read in a process of its own, with limits of time and
-memory, in a folder of its own: tables by `validate`, models by `fit`, cells by `predict`, result
-folders by `report`, `cite`, `plan` and `forecast`, one after the other. Reported are tracebacks,
-files that took longer than 5 s of CPU time or more than 1 GiB, control characters that reached the
-terminal, and attempts to write elsewhere or to connect. The exit code is 1 if there is any. Rows of
+memory, in a folder of its own: tables by `validate`, those of rows with `--memory`, models by
+`fit`, cells by `predict` and `next`, result folders by `report`, `cite`, `plan` and `forecast`,
+one after the other. Reported are tracebacks, files that took longer than 5 s of CPU time or more
+than 1 GiB, control characters that reached the terminal, and attempts to write elsewhere or to
+connect. The exit code is 1 if there is any. Rows of
 classes that were read whole go to perf/results/hostile.csv, in the place of earlier ones.
 
 The peak of a process counts what it shares with the one that started it, about 0.2 GiB.
@@ -109,6 +110,8 @@ def _child(path: Path, own: Path | None, commands: list[list[str]], output: Path
         os.dup2(handle, 1)
         os.dup2(handle, 2)
         os.chdir(own or (path if path.is_dir() else path.parent))
+        # What is kept of rows that were reduced.
+        os.environ["BAYESEVAL_CACHE"] = str(output.parent / "case" / "cache")
         resource.setrlimit(resource.RLIMIT_CPU, (_MAX_CPU, _MAX_CPU))
         resource.setrlimit(resource.RLIMIT_AS, (_MAX_ADDRESSES, _MAX_ADDRESSES))
         sys.addaudithook(functools.partial(_audit, os.path.realpath(own) if own else None))
@@ -126,6 +129,8 @@ def _audit(own: str | None, event: str, arguments: tuple[Any, ...]) -> None:
     """Say so when something is written or removed elsewhere, or asked."""
     writes = event == "open" and isinstance(arguments[2], int) and arguments[2] & _WRITES
     if not writes and event not in _CALLS:
+        return
+    if event == "open" and arguments[0] == os.devnull:
         return
     if own and event in _FILES and isinstance(arguments[0], str | os.PathLike):
         where = os.path.realpath(Path(arguments[0]).parent)

@@ -29,6 +29,7 @@ from tests.records.hostile_results import (
     result_tables,
     run_files,
 )
+from tests.records.hostile_rows import databases, next_files, relation_files, scanned_files
 from tests.records.hostile_texts import (
     TIDY,
     Cases,
@@ -403,6 +404,10 @@ CLASSES: Final[Mapping[str, Callable[[float], Cases]]] = {
         run_files,
         result_tables,
         cells,
+        scanned_files,
+        databases,
+        next_files,
+        relation_files,
     )
 }
 
@@ -442,6 +447,12 @@ COMMANDS: Final[Mapping[str, tuple[tuple[str, ...], ...]]] = {
         ("predict", "{folder}/result", "{path}", "--quiet"),
         ("predict", "{folder}/result", "{path}", *_NEW, *_OUT, "--quiet"),
     ),
+    **dict.fromkeys(("scanned_files", "databases"), (("validate", "{path}", "--memory", "1GB"),)),
+    "next_files": tuple(
+        ("next", "{folder}/result", option, "{path}", "--no-figures")
+        for option in ("--cells", "--cost")
+    ),
+    "relation_files": (_FIT,),
 }
 
 # The readers need it for workbooks.

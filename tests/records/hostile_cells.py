@@ -26,7 +26,7 @@ def cells(scale: float) -> Cases:
             given[place] = '"' + number.replace('"', '""') + '"'
             yield (
                 f"{name} {number[:10]}",
-                _beside("cells.csv", f"{_HEADER}\n{_CELL},{','.join(given)}\n"),
+                beside_result("cells.csv", f"{_HEADER}\n{_CELL},{','.join(given)}\n"),
             )
     for place, name in enumerate(("model", "language", "task")):
         for label in ("", " ", "x" * 100_000, HOSTILE_NAME, "\x1b[2J", "\u202ex", "=1+1", "a\0b"):
@@ -34,22 +34,25 @@ def cells(scale: float) -> Cases:
             asked[place] = '"' + label.replace('"', '""') + '"'
             yield (
                 f"{name} {label[:10]!a}",
-                _beside("cells.csv", f"{_HEADER}\n{','.join(asked)},,,\n"),
+                beside_result("cells.csv", f"{_HEADER}\n{','.join(asked)},,,\n"),
             )
     for size in (100, int(3000 * scale)):
         same = f"{_CELL},,,\n" * (30 * size)
         new = "".join(f"m{i},l{i},t{i},,,\n" for i in range(size))
         packed = gzip.compress(f"{_HEADER}\n{same}".encode())
-        yield f"the same {size}", _beside("cells.csv", f"{_HEADER}\n{same}")
-        yield f"packed {size}", _beside("cells.csv.gz", packed)
-        yield f"all new {size}", _beside("cells.csv", f"{_HEADER}\n{new}")
+        yield f"the same {size}", beside_result("cells.csv", f"{_HEADER}\n{same}")
+        yield f"packed {size}", beside_result("cells.csv.gz", packed)
+        yield f"all new {size}", beside_result("cells.csv", f"{_HEADER}\n{new}")
         columns = ",".join(f"x{i}" for i in range(size))
-        yield f"columns {size}", _beside("cells.csv", f"{_HEADER},{columns}\n{_CELL}\n")
-        yield f"deep {size}", _beside("cells.json", "[" * size)
+        yield f"columns {size}", beside_result("cells.csv", f"{_HEADER},{columns}\n{_CELL}\n")
+        yield f"deep {size}", beside_result("cells.json", "[" * size)
     for i, value in enumerate(VALUES):
         record = {"model": "a", "language": "en", "task": "qa"}
         for name in (*record, "se"):
-            yield f"JSON {name} {i}", _beside("cells.json", json.dumps([record | {name: value}]))
+            yield (
+                f"JSON {name} {i}",
+                beside_result("cells.json", json.dumps([record | {name: value}])),
+            )
     for name, data in {
         "empty": b"",
         "header alone": f"{_HEADER}\n".encode(),
@@ -60,13 +63,13 @@ def cells(scale: float) -> Cases:
         "two parts": b"model,language,task\na,en\n",
         "NUL": b"\0" * 1000,
     }.items():
-        yield name, _beside("cells.csv", data)
-    yield "no workbook", _beside("cells.xlsx", b"PK\x03\x04xx")
+        yield name, beside_result("cells.csv", data)
+    yield "no workbook", beside_result("cells.xlsx", b"PK\x03\x04xx")
     yield "a device", _link("/dev/zero")
     yield "a link to itself", _link("cells.csv")
 
 
-def _beside(name: str, content: str | bytes) -> Write:
+def beside_result(name: str, content: str | bytes) -> Write:
     """A file of cells beside a copy of the good result."""
 
     def write(folder: Path) -> Path:

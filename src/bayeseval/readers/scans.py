@@ -196,8 +196,14 @@ class Engine:
             f"{cell} AS cell FROM {scan.relation}) WHERE found LIMIT 1",
             source=scan.source,
         )
-        row = table.to_pylist()
-        return (int(row[0]["n"]), row[0]["cell"]) if row else None
+        if not table.num_rows:
+            return None
+        try:
+            value = table["cell"][0].as_py()
+        except (OverflowError, ValueError):
+            # A date of a year that Python does not have.
+            value = table["cell"].cast("string")[0].as_py()
+        return table["n"][0].as_py(), value
 
 
 @contextmanager
