@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -88,12 +89,12 @@ def databases(scale: float) -> Cases:
     for share in (0.0, 0.1, 0.5, 0.9, 0.99):
         yield (
             f"cut {share}",
-            _database(*good, change=lambda data, s=share: _cut(data, s)),
+            _database(*good, change=partial(_cut, share)),
         )
     for place in (0, 8, 12, 100, 4096, 4100, 8192, 12_300, 20_000):
-        yield f"byte {place}", _database(*good, change=lambda data, p=place: _flipped(data, p))
+        yield f"byte {place}", _database(*good, change=partial(_flipped, place))
     for what, data in {"text": TIDY.encode(), "zeros": bytes(10_000), "SQLite": _SQLITE}.items():
-        yield what, _database(change=lambda _, data=data: data)
+        yield what, _database(change=partial(_instead, data))
 
 
 def next_files(scale: float) -> Cases:
@@ -116,12 +117,12 @@ def relation_files(scale: float) -> Cases:
     """Matrices of similarities between languages, named by a model."""
     for value in ("1e308", "-2", "nan", "inf", "", "1,5", "x", "0" * 100_000, HOSTILE_NAME, "2"):
         quoted = '"' + value.replace('"', '""') + '"'
-        yield f"value {value[:9]}", _matrix(lambda i, j, v=quoted: "1" if i == j else v)
-        yield f"diagonal {value[:9]}", _matrix(lambda i, j, v=quoted: v if i == j else "0.5")
-        yield f"one side {value[:9]}", _matrix(lambda i, j, v=quoted: v if i < j else "1")
-    yield "nothing wrong", _matrix(lambda i, j: "1" if i == j else f"0.{i + j}")
+        yield f"value {value[:9]}", _matrix(above=quoted, below=quoted)
+        yield f"diagonal {value[:9]}", _matrix(diagonal=quoted)
+        yield f"one side {value[:9]}", _matrix(above=quoted)
+    yield "nothing wrong", _matrix()
     for label in ("", " ", "en", "x" * 100_000, HOSTILE_NAME, "\x1b[2J", "\u202ex", "a\0b"):
-        yield f"label {label[:9]!a}", _matrix(lambda i, j: "1", labels=(*_LANGUAGES[:2], label))
+        yield f"label {label[:9]!a}", _matrix(labels=(*_LANGUAGES[:2], label))
     for size in (50, max(10, int(6000 * scale))):
         labels = ",".join(["", *(f"l{i}" for i in range(size))])
         yield f"row {size}", _text(f"{labels}\nen,1\n")
@@ -140,11 +141,15 @@ def relation_files(scale: float) -> Cases:
         yield name, _text(content)
 
 
-def _cut(data: bytes, share: float) -> bytes:
+def _cut(share: float, data: bytes) -> bytes:
     return data[: int(share * len(data))]
 
 
-def _flipped(data: bytes, place: int) -> bytes:
+def _instead(other: bytes, data: bytes) -> bytes:
+    return other
+
+
+def _flipped(place: int, data: bytes) -> bytes:
     changed = bytearray(data)
     changed[place] ^= 0xFF
     return bytes(changed)
@@ -169,10 +174,16 @@ def _database(*statements: str, change: Callable[[bytes], bytes] | None = None) 
     return write
 
 
-def _matrix(value: Callable[[int, int], str], labels: tuple[str, ...] = (*_LANGUAGES,)) -> Write:
+def _matrix(
+    diagonal: str = "1",
+    above: str = "0.5",
+    below: str = "0.5",
+    labels: tuple[str, ...] = (*_LANGUAGES,),
+) -> Write:
     quoted = ['"' + label.replace('"', '""') + '"' for label in labels]
+    n = len(labels)
     lines = [
-        ",".join([label, *(value(i, j) for j in range(len(labels)))])
+        ",".join([label, *[below] * i, diagonal, *[above] * (n - i - 1)])
         for i, label in enumerate(quoted)
     ]
     return _text("\n".join([",".join(["", *quoted]), *lines, ""]))
