@@ -9,6 +9,9 @@ they have started, after a random time: half of the times lie anywhere in the ru
 its last third, where files are written. `sensitivity --jobs 2` starts processes of its own,
 so it is killed as a whole process, a tenth as often.
 
+`plan`, `next`, `forecast` and `predict` add files to the result of a fit, as `report` does;
+`fit --memory` reads answers to items that DuckDB reduces.
+
 Even kills find no earlier result, odd ones a whole one: of `calibrate` with fewer
 simulations, which the command continues. Every third kill finds no simulations or languages
 that killed runs have finished; the others continue them. After every kill the folder has to
@@ -47,8 +50,11 @@ from measure import ROOT, print_table, provenance, write_csv
 
 COMMANDS: Final = (
     *("calibrate", "mexa", "report", "fit", "compare", "sensitivity"),
+    *("plan", "next", "forecast", "predict", "fit --memory", "compare --holdout"),
     "sensitivity --jobs 2",
 )
+# Of the result folder of a fit, to which they add files.
+_OF_A_FIT: Final = ("report", "plan", "next", "forecast", "predict")
 # Between two runs to the end.
 _BLOCK: Final = 10
 _WHOLE: Final = "sensitivity --jobs 2"
@@ -141,6 +147,25 @@ def write_table(path: Path) -> None:
     path.write_text("\n".join(["model,language,task,score", *rows, ""]), encoding="utf-8")
 
 
+def write_rows(place: Path) -> None:
+    """Answers to eight items of each cell of the small table, in three files; covariate; cells."""
+    draw = random.Random(3)
+    (place / "rows").mkdir()
+    for i in range(3):
+        lines = [
+            f"m{i},{language},t{k},i{n},{int(draw.random() < 0.5 + 0.1 * i - 0.05 * j)}"
+            for j, language in enumerate(("deu", "fra", "spa", "swe", "fin"))
+            for k in range(3)
+            for n in range(8)
+        ]
+        text = "\n".join(["model,language,task,item,score", *lines, ""])
+        (place / "rows" / f"m{i}.csv").write_text(text, encoding="utf-8")
+    alignment = {"deu": 0.9, "fra": 0.8, "spa": 0.7, "swe": 0.6, "fin": 0.5, "hun": 0.4}
+    lines = [f"{language},{value}" for language, value in alignment.items()]
+    (place / "alignment.csv").write_text("\n".join(["language,alignment", *lines, ""]))
+    (place / "cells.csv").write_text("model,language,task\nm0,deu,t1\nm2,fin,t0\n")
+
+
 def write_model(place: Path) -> None:
     """A model of random weights, and 20 sentences in each of six languages."""
     # Partly annotated libraries.
@@ -169,11 +194,29 @@ def arguments(command: str, place: Path, *, earlier: bool = False) -> list[str]:
     """The command line that writes ``place/results/out``, or the one of an earlier result."""
     table, out = str(place / "scores.csv"), str(place / "results" / "out")
     data = ["--benchmark", table, "--out", out, "--no-figures", "--quiet"]
-    if command == "fit" or (command == "report" and earlier):
-        plain = ["--no-report", "--no-checks"] if command == "report" else []
-        return ["fit", *data, "--model", "additive", "--draws", "100", *plain]
-    if command == "compare":
-        return ["compare", *data, "--models", "additive,interaction", "--jobs", "1"]
+    if command == "fit" or (command in _OF_A_FIT and earlier):
+        plain = ["--no-report", "--no-checks"] if command in _OF_A_FIT else []
+        model = ["--model", "additive"]
+        if command == "forecast":
+            model = ["--model", "mexa", "--covariate", str(place / "alignment.csv")]
+        return ["fit", *data, *model, "--draws", "100", *plain]
+    if command == "fit --memory":
+        rows = ["--benchmark", str(place / "rows"), *data[2:], "--memory", "1GB"]
+        return ["fit", *rows, "--model", "additive", "--draws", "100", "--no-checks"]
+    if command.startswith("compare"):
+        # Both models of a pair are fitted to the rest of the table twice.
+        held_out = ["--holdout", "0.3", "--repeats", "2"] if command.endswith("holdout") else []
+        models = ["--models", "additive,interaction", "--jobs", "1", *held_out]
+        return ["compare", *data, *models]
+    if command in ("plan", "next"):
+        # All cells of the table have scores.
+        more = ["--languages", "hun"] if command == "next" else []
+        return [command, out, "--no-figures", *more]
+    if command == "forecast":
+        return ["forecast", out, "--no-figures", "--no-check", "--quiet"]
+    if command == "predict":
+        cells = str(place / "cells.csv")
+        return ["predict", out, cells, "--out", f"{out}/tables/predictions.csv", "--quiet"]
     if command.startswith("sensitivity"):
         jobs = "2" if command == _WHOLE else "1"
         return ["sensitivity", *data, "--model", "additive", "--drop", "task", "--jobs", jobs]
@@ -247,7 +290,7 @@ class Scene:
     @property
     def adds(self) -> bool:
         """Whether the command adds to a result folder that there has to be."""
-        return self.command == "report"
+        return self.command in _OF_A_FIT
 
     def parts(self) -> set[str]:
         """What killed runs have finished."""
@@ -354,8 +397,10 @@ def stage(command: str, kills: int, *, seed: int) -> Outcome:
         for name in ("results", "tmp"):
             (place / name).mkdir()
         os.environ["TMPDIR"] = tempfile.tempdir = str(place / "tmp")
+        os.environ["BAYESEVAL_CACHE"] = str(place / "cache")
         try:
             write_table(place / "scores.csv")
+            write_rows(place)
             if command == "mexa":
                 # This process must not compute with torch.
                 code = "import kill, pathlib, sys; kill.write_model(pathlib.Path(sys.argv[1]))"
@@ -378,7 +423,7 @@ def stage(command: str, kills: int, *, seed: int) -> Outcome:
             return kill_often(scene, kills, seed=seed, start=forked, begin=whole)
         finally:
             tempfile.tempdir = None
-            del os.environ["TMPDIR"]
+            del os.environ["TMPDIR"], os.environ["BAYESEVAL_CACHE"]
 
 
 def main(given: Sequence[str] | None = None) -> int:

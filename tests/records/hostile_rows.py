@@ -16,8 +16,8 @@ from tests.records.hostile_tools import parquet_files
 _ROW: Final = "'a' AS model, 'en' AS language, 't' AS task, 1.5 AS score"
 _GOOD: Final = (
     "SELECT 'm' || m AS model, ['en', 'de'][l] AS language, 't' || t AS task, "
-    "10 * m + 5 * l + t + i AS score FROM range(1, 4) a(m), range(1, 3) b(l), range(2) c(t), "
-    "range(10) d(i)"
+    "'i' || i AS item, i % (m + l * t + 1) AS score "
+    "FROM range(1, 4) a(m), range(1, 3) b(l), range(2) c(t), range(10) d(i)"
 )
 #: Model beside a matrix of relations.
 RELATED: Final = (
@@ -120,7 +120,7 @@ def relation_files(scale: float) -> Cases:
         yield f"value {value[:9]}", _matrix(above=quoted, below=quoted)
         yield f"diagonal {value[:9]}", _matrix(diagonal=quoted)
         yield f"one side {value[:9]}", _matrix(above=quoted)
-    yield "nothing wrong", _matrix()
+    yield "nothing wrong", _text(",en,de,fr\nen,1,0.8,0.1\nde,0.8,1,0.2\nfr,0.1,0.2,1\n")
     for label in ("", " ", "en", "x" * 100_000, HOSTILE_NAME, "\x1b[2J", "\u202ex", "a\0b"):
         yield f"label {label[:9]!a}", _matrix(labels=(*_LANGUAGES[:2], label))
     for size in (50, max(10, int(6000 * scale))):
@@ -193,7 +193,7 @@ def _text(content: str) -> Write:
     def write(folder: Path) -> Path:
         (folder / "table").mkdir()
         rows = (
-            f"{model},{language},{task},{50 + 5 * i + 3 * j + k}"
+            f"{model},{language},{task},{50 + 5 * i + 3 * j + k + i * j * k % 3}"
             for i, model in enumerate("abc")
             for j, language in enumerate(_LANGUAGES)
             for k, task in enumerate(("qa", "nli"))
