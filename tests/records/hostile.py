@@ -29,7 +29,13 @@ from tests.records.hostile_results import (
     result_tables,
     run_files,
 )
-from tests.records.hostile_rows import databases, next_files, relation_files, scanned_files
+from tests.records.hostile_rows import (
+    databases,
+    next_cells,
+    next_costs,
+    relation_files,
+    scanned_files,
+)
 from tests.records.hostile_texts import (
     TIDY,
     Cases,
@@ -406,7 +412,8 @@ CLASSES: Final[Mapping[str, Callable[[float], Cases]]] = {
         cells,
         scanned_files,
         databases,
-        next_files,
+        next_cells,
+        next_costs,
         relation_files,
     )
 }
@@ -417,6 +424,7 @@ _FORECAST: Final = (
     *("forecast", "{path}", "--covariate", "{folder}/c.csv", "--languages", UNTESTED),
     *("--no-check", "--no-figures", "--quiet"),
 )
+_NEXT: Final = ("next", "{folder}/result", "--no-figures")
 _FIT: Final = (
     *("fit", "--benchmark", _TABLE, "--model", "{path}", "--engine", "marginal", "--draws", "50"),
     *("--no-figures", "--quiet", "--out", "{folder}/out"),
@@ -448,10 +456,8 @@ COMMANDS: Final[Mapping[str, tuple[tuple[str, ...], ...]]] = {
         ("predict", "{folder}/result", "{path}", *_NEW, *_OUT, "--quiet"),
     ),
     **dict.fromkeys(("scanned_files", "databases"), (("validate", "{path}", "--memory", "1GB"),)),
-    "next_files": tuple(
-        ("next", "{folder}/result", option, "{path}", "--no-figures")
-        for option in ("--cells", "--cost")
-    ),
+    "next_cells": ((*_NEXT, "--cells", "{path}"),),
+    "next_costs": ((*_NEXT, "--languages", UNTESTED, "--cost", "{path}"),),
     "relation_files": (_FIT,),
 }
 

@@ -97,9 +97,13 @@ def databases(scale: float) -> Cases:
         yield what, _database(change=partial(_instead, data))
 
 
-def next_files(scale: float) -> Cases:
-    """Cells and costs for `next`, beside a good result."""
+def next_cells(scale: float) -> Cases:
+    """Cells that `next` may choose, beside a good result."""
     yield from cells(scale)
+
+
+def next_costs(scale: float) -> Cases:
+    """Costs of cells for `next`, beside a good result."""
     for number in ("1e308", "-1", "0", "inf", "nan", "1,5", "12%", "1" * 100_000, HOSTILE_NAME):
         quoted = '"' + number.replace('"', '""') + '"'
         for factor in ("model", "language", "task"):
@@ -120,7 +124,6 @@ def relation_files(scale: float) -> Cases:
         yield f"value {value[:9]}", _matrix(above=quoted, below=quoted)
         yield f"diagonal {value[:9]}", _matrix(diagonal=quoted)
         yield f"one side {value[:9]}", _matrix(above=quoted)
-    yield "nothing wrong", _text(",en,de,fr\nen,1,0.8,0.1\nde,0.8,1,0.2\nfr,0.1,0.2,1\n")
     for label in ("", " ", "en", "x" * 100_000, HOSTILE_NAME, "\x1b[2J", "\u202ex", "a\0b"):
         yield f"label {label[:9]!a}", _matrix(labels=(*_LANGUAGES[:2], label))
     for size in (50, max(10, int(6000 * scale))):
