@@ -577,6 +577,19 @@ def test_settings_of_strangers(
     assert re.search(line, refusal(variant(folders["llama"], tmp_path / "m", settings)))
 
 
+@pytest.mark.parametrize("peft_is_there", [False, True])
+def test_an_adapter_is_refused(
+    peft_is_there: bool, folders: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With peft, transformers would load the other model; without, only the base model."""
+    auto = transformers.models.auto.auto_factory
+    monkeypatch.setattr(auto, "is_peft_available", lambda: peft_is_there)
+    folder = variant(folders["llama"], tmp_path / "m")
+    named = {"base_model_name_or_path": "org/other", "peft_type": "LORA"}
+    (folder / "adapter_config.json").write_text(json.dumps(named), encoding="utf-8")
+    assert refusal(folder).startswith("adapter_config.json makes the model an adapter of another")
+
+
 def test_pickled_weights_are_not_read(folders: dict[str, Path], tmp_path: Path) -> None:
     folder = variant(folders["llama"], tmp_path / "m")
     (folder / "model.safetensors").unlink()

@@ -53,7 +53,7 @@ def databases(scale: float) -> Cases:
         ),
         "levels": (
             "CREATE TABLE t AS SELECT 'm' || range AS model, 'l' || range AS language, "
-            f"'t' || range AS task, 1.5 AS score FROM range({max(10, many // 10)})",
+            f"'t' || range AS task, 1.5 AS score FROM range({max(10, many // 100)})",
         ),
         "a long text": (f"CREATE TABLE t AS SELECT {_ROW}, repeat('x', {10 * many}) AS item",),
         "a long name": (

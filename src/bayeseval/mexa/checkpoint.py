@@ -82,9 +82,16 @@ def load_weights(torch: Any, transformers: Any, source: str, options: Mapping[st
     ------
     InputError
         Without the name of the model: a tensor that is missing, is not used, is of another size
-        or holds no floating-point numbers; weights that are pickled, settings that no model can
-        have or that ask for code of others.
+        or holds no floating-point numbers; weights that are pickled, an adapter, settings that no
+        model can have or that ask for code of others.
     """
+    # With peft installed, transformers would load the base model that the file names, from
+    # the hub if need be; without, it would leave the adapter out.
+    if transformers.utils.find_adapter_config_file(source) is not None:
+        raise InputError(
+            "adapter_config.json makes the model an adapter of another one, which is not loaded "
+            "here; merge both (peft: merge_and_unload), save the model and name its folder"
+        )
     settings, _ = transformers.PretrainedConfig.get_config_dict(source)
     _check_settings(settings)
     method = _quantisation(transformers, settings)
