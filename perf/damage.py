@@ -140,6 +140,8 @@ KINDS: Final[dict[str, Callable[[Path], None]]] = {
 COMMANDS: Final[dict[str, tuple[str, ...]]] = {
     "plan": ("plan", "fit"),
     "forecast": ("forecast", "fit", "--no-check"),
+    "next": ("next", "fit", "--no-figures"),
+    "predict": ("predict", "fit", "cells.csv", "--out", "predictions.csv", "--quiet"),
     "report": ("report", "fit"),
     "report --to latex": ("report", "fit", "--to", "latex"),
     "report --to csv": ("report", "fit", "--to", "csv"),
@@ -171,6 +173,7 @@ def make(place: Path) -> None:
     alignment = {"deu": 0.9, "fra": 0.8, "spa": 0.7, "swe": 0.6, "fin": 0.5, "hun": 0.4}
     lines = [f"{language},{value}" for language, value in alignment.items()]
     (place / "alignment.csv").write_text("\n".join(["language,alignment", *lines, ""]))
+    (place / "cells.csv").write_text("model,language,task\nm0,deu,t1\nm2,fin,t0\n")
     data = ("--benchmark", "scores.csv", "--no-figures", "--quiet")
     made = (
         # With a covariate, which forecasts need.

@@ -55,6 +55,8 @@ COMMANDS: Final = (
 )
 # Of the result folder of a fit, to which they add files.
 _OF_A_FIT: Final = ("report", "plan", "next", "forecast", "predict")
+# What `predict` writes beside it.
+_PREDICTIONS: Final = "predictions.csv"
 # Between two runs to the end.
 _BLOCK: Final = 10
 _WHOLE: Final = "sensitivity --jobs 2"
@@ -216,7 +218,7 @@ def arguments(command: str, place: Path, *, earlier: bool = False) -> list[str]:
         return ["forecast", out, "--no-figures", "--no-check", "--quiet"]
     if command == "predict":
         cells = str(place / "cells.csv")
-        return ["predict", out, cells, "--out", f"{out}/tables/predictions.csv", "--quiet"]
+        return ["predict", out, cells, "--out", str(place / "results" / _PREDICTIONS), "--quiet"]
     if command.startswith("sensitivity"):
         jobs = "2" if command == _WHOLE else "1"
         return ["sensitivity", *data, "--model", "additive", "--drop", "task", "--jobs", jobs]
@@ -255,9 +257,9 @@ def state(out: Path) -> str:
 
 
 def contents(out: Path) -> dict[str, bytes]:
-    """All files of a folder."""
-    paths = (path for path in sorted(out.rglob("*")) if path.is_file())
-    return {path.relative_to(out).as_posix(): path.read_bytes() for path in paths}
+    """All files of a folder, and the predictions beside it."""
+    paths = [*sorted(out.rglob("*")), out.parent / _PREDICTIONS]
+    return {os.path.relpath(path, out): path.read_bytes() for path in paths if path.is_file()}
 
 
 def tables(out: Path) -> dict[str, bytes]:
@@ -298,13 +300,14 @@ class Scene:
 
     def put(self, earlier: Path | None) -> None:
         """Let the earlier result lie in the folder, or nothing."""
+        (self.results / _PREDICTIONS).unlink(missing_ok=True)
         shutil.rmtree(self.out, ignore_errors=True)
         if earlier is not None:
             shutil.copytree(earlier, self.out)
 
     def litter(self) -> list[str]:
         """What lies around the results and among temporary files besides them."""
-        inside = {path.name for path in self.results.iterdir()} - {"out"}
+        inside = {path.name for path in self.results.iterdir()} - {"out", _PREDICTIONS}
         hidden = {path.name for path in self.out.iterdir() if path.name[0] == "."}
         return sorted(inside | hidden | self.temporary())
 
@@ -370,6 +373,9 @@ def kill_often(scene: Scene, kills: int, *, seed: int, start: Start, begin: Star
         outcome.states[found.partition(":")[0]] += 1
         if found.startswith("broken") or (found == "absent" and (scene.adds or not fresh)):
             outcome.faults.append(f"kill {outcome.kills}: {found}")
+        predicted = scene.results / _PREDICTIONS
+        if predicted.is_file() and predicted.read_bytes() != reference[f"../{_PREDICTIONS}"]:
+            outcome.faults.append(f"kill {outcome.kills}: half of {_PREDICTIONS}")
         if (lost := finished - scene.parts()) and not _equal(out, reference):
             outcome.faults.append(f"kill {outcome.kills}: lost {', '.join(sorted(lost))}")
         if tries % _BLOCK == 0 or outcome.kills == kills:

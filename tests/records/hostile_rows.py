@@ -29,7 +29,10 @@ _LANGUAGES: Final = ("en", "de", "fr")
 def scanned_files(scale: float) -> Cases:
     """Tables of other classes, read row by row within a bound of memory."""
     for make in (parquet_files, delimited, json_values, packed_tables):
-        yield from make(scale)
+        for name, write in make(scale):
+            # As many rows as are asked for are counted, and so many take their time.
+            if name != "20 x 10^7 rows":
+                yield name, write
 
 
 def databases(scale: float) -> Cases:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import signal
@@ -365,7 +366,9 @@ def test_hundreds_of_columns_are_refused(tmp_path: Path, ending: str) -> None:
 @pytest.mark.parametrize("ending", [".csv", ".csv.gz"])
 def test_a_last_line_beyond_the_buffer_is_not_left_out(tmp_path: Path, ending: str) -> None:
     rows = table(20, unit="item", seeds=1, share=1.0).iloc[:5].copy()
-    rows.iloc[-1, rows.columns.get_loc("item")] = "x" * 33_600_000
+    # Packed text of a single letter would be refused for its size.
+    letters = np.random.default_rng(1).bytes(400_000).hex()
+    rows.iloc[-1, rows.columns.get_loc("item")] = letters + "x" * 33_000_000
     WRITERS[ending](rows, tmp_path / f"rows{ending}")
     with pytest.raises(InputError, match=r"last line has more than 2,097,152|Maximum line size"):
         be.load(tmp_path / f"rows{ending}", memory=MEMORY)
@@ -379,6 +382,25 @@ def test_rows_that_take_no_place_are_refused(tmp_path: Path) -> None:
         with pytest.raises(InputError) as caught:
             be.load(file, memory=MEMORY)
         assert ("only be the same few rows" in str(caught.value)) == (n > 1_000_000)
+
+
+def test_packed_rows_that_take_no_place_are_refused(tmp_path: Path) -> None:
+    file = tmp_path / "rows.csv.gz"
+    head = "model,language,score\nA,de,0.5\nA,fr,0.5\nB,de,0.5\nB,fr,0.5\n"
+    for size in (2, 20):
+        file.write_bytes(gzip.compress(f"{head}{'A,de,0.5' * (size << 17)}\n".encode()))
+        with pytest.raises(InputError) as caught:
+            be.load(file, memory=MEMORY)
+        refused = f"{file}: the unpacked file is larger than 17 MB, the most that is read"
+        assert (refused in str(caught.value)) == (size == 20)
+
+
+def test_a_number_of_too_many_digits_is_refused_with_its_row(tmp_path: Path) -> None:
+    file = tmp_path / "rows.jsonl"
+    row = '{"model": "A", "language": "de", "score": %s}\n'
+    file.write_text(row % 1 + row % ("1" * 5000))
+    with pytest.raises(InputError, match=r"row 2, column 'score': score '1+\.+ is not finite"):
+        be.load(file, memory=MEMORY)
 
 
 def test_a_database_of_several_tables_is_refused(tmp_path: Path) -> None:

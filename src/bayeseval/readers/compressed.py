@@ -14,7 +14,15 @@ from typing import Any, BinaryIO, Final
 from bayeseval._text import plain
 from bayeseval.errors import InputError
 
-__all__ = ["PACKED_SUFFIXES", "stem_of", "suffix_of", "unpack", "unpacked_pieces", "unpacked_start"]
+__all__ = [
+    "PACKED_SUFFIXES",
+    "check_unpacked_size",
+    "stem_of",
+    "suffix_of",
+    "unpack",
+    "unpacked_pieces",
+    "unpacked_start",
+]
 
 PACKED_SUFFIXES: Final = (".gz", ".zst")
 """Endings of packed files; that of the table stands before: ``scores.csv.gz``."""
@@ -67,17 +75,36 @@ def unpack(path: Path, data: bytes, *, limit: int) -> bytes:
     if not _packing(data):
         return data
     limit = min(limit, max(_SMALL, _MAX_RATIO * len(data)))
-    content: list[bytes] = []
+    return b"".join(_within(limit, path, io.BytesIO(data), data[:_MARK]))
+
+
+def check_unpacked_size(path: Path) -> None:
+    """Unpack a file of any size, keep nothing, and refuse it like :func:`unpack`.
+
+    Raises
+    ------
+    InputError
+        If the file is damaged, or more than 16 MiB and 100 times its size when unpacked.
+    """
+    limit = max(_SMALL, _MAX_RATIO * path.stat().st_size)
+    with path.open("rb") as file:
+        mark = file.read(_MARK)
+        file.seek(0)
+        for _ in _within(limit, path, file, mark):
+            pass
+
+
+def _within(limit: int, path: Path, file: BinaryIO, mark: bytes) -> Iterator[bytes]:
+    """The pieces of an unpacked file, up to so many bytes in all."""
     total = 0
-    for piece in unpacked_pieces(path, io.BytesIO(data), data[:_MARK]):
-        content.append(piece)
+    for piece in unpacked_pieces(path, file, mark):
         total += len(piece)
         if total > limit:
             raise InputError(
                 f"{path}: the unpacked file is larger than {limit / 1e6:.0f} MB, the most that is"
-                " read of a packed file of this size"
+                " read of a packed file of this size; unpack it and read that file"
             )
-    return b"".join(content)
+        yield piece
 
 
 def unpacked_start(data: bytes, size: int) -> bytes:

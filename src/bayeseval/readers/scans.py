@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from bayeseval._text import brief, grouped, plain, shorten
 from bayeseval.errors import InputError, argument
-from bayeseval.readers.compressed import PACKED_SUFFIXES, suffix_of
+from bayeseval.readers.compressed import PACKED_SUFFIXES, check_unpacked_size, suffix_of
 from bayeseval.readers.raw import without_line_feeds
 from bayeseval.readers.tabular import delimiter_of, header_of
 
@@ -333,7 +333,10 @@ def _scan(engine: Engine, file: Path, link: Path, place: int) -> Scan:
         _refuse_repetition(engine, file, link)
         relation = f"read_parquet({literal(str(link))}, hive_partitioning = false)"
         return typed_scan(engine, source, relation)
-    _refuse_holes(file)
+    if file.suffix.casefold() == ".gz":
+        check_unpacked_size(file)
+    else:
+        _refuse_holes(file)
     if suffix in _JSON_LINES:
         return _json_lines(engine, source, link)
     if suffix in _TEXT:
@@ -349,8 +352,6 @@ def _refuse_holes(file: Path) -> None:
 
     An end that was never written holds zero bytes, and a last line may be too long.
     """
-    if file.suffix.casefold() == ".gz":
-        return
     size = file.stat().st_size
     with file.open("rb") as stream:
         stream.seek(max(size - _MAX_LINE, 0))

@@ -34,6 +34,8 @@ __all__ = [
 BLOCK: Final = 4096
 #: Keys that are numbers; the others are labels.
 NUMBERS: Final = (*EXTRA_NUMBERS, "scale_min", "scale_max")
+# Python reads whole numbers of up to 4,300 digits; floats have 309.
+_MANY_DIGITS: Final = 400
 
 
 @dataclass(frozen=True)
@@ -163,8 +165,13 @@ def refuse_label(engine: Engine, one: TableRows, key: str, text: str | None = No
 def _python(cell: Any, one: TableRows, column: str) -> Any:
     """A cell as the readers in memory have it."""
     if one.scan.kinds[column] == "json" and cell is not None:
-        cell = json.loads(cell)
+        cell = json.loads(cell, parse_int=_whole_number)
     return Nested("a nested value") if isinstance(cell, dict | list) else cell
+
+
+def _whole_number(digits: str) -> int | str:
+    """A whole number; text if it has more digits than Python reads."""
+    return int(digits) if len(digits) < _MANY_DIGITS else digits
 
 
 def _row(one: TableRows, row: int) -> RawTable:
