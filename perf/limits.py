@@ -1,11 +1,13 @@
 """How large a table `bayeseval fit` can take: seconds, memory, and what stops it.
 
-    python perf/limits.py [--most-seconds 300] [--most-memory 6000] [--ways languages,models]
+    python perf/limits.py [--most-seconds 300] [--most-memory 6000] [--ways languages,models,rows]
 
 Simulated tables that grow in one direction: languages, models, or records. Each is written to a
 Parquet file and given to the whole command, `bayeseval fit`, with its checks, figures and page,
-in a process of its own. A command that needs more memory or more CPU time than allowed is
-stopped, and its row says so: these are the limits of this measurement, not of the library.
+in a process of its own. With the way `rows` the table is a folder of Parquet files with answers to
+test items, which the command reduces with ``--memory 2GB`` (`rows.py` has more rows).
+A command that needs more memory or more CPU time than allowed is stopped, and its row says so:
+these are the limits of this measurement, not of the library.
 Otherwise `outcome` is ``done``, ``gate failed``, or the line with which the command refuses.
 
 Peak memory is the maximum resident set of the process, looked at every 20 ms while it runs and
@@ -20,9 +22,11 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+import rows
 from measure import machine, print_table, write_csv
 
 _LOOK: Final = 0.02
@@ -75,10 +79,24 @@ def cases() -> list[Case]:
     for (model, engine), sizes in by_records.items():
         for n in sizes:
             found.append(Case("records", model, engine, Shape(200, 50, max(20, n // 8_000), n)))
+    cells = Shape(rows.LANGUAGES, rows.TASKS, 100, 0)
+    for items in (10, 100, 1_000):
+        n = cells.languages * cells.tasks * cells.models * items
+        found.append(Case("rows", "additive", "marginal", cells._replace(records=n)))
     return found
 
 
-def write_table(path: Path, shape: Shape, seed: int) -> None:
+def write_table(way: str, path: Path, shape: Shape, seed: int) -> None:
+    """A table of so many records, or a folder of so many answers to test items."""
+    if way == "rows":
+        path.mkdir()
+        cells = shape.languages * shape.tasks * shape.models
+        rows.write_rows(path, shape.models, shape.records // cells)
+    else:
+        write_scores(path, shape, seed)
+
+
+def write_scores(path: Path, shape: Shape, seed: int) -> None:
     """Simulated scores of an additive table; every level has a record."""
     import numpy as np
     import pandas as pd
@@ -120,11 +138,15 @@ def processor_time(process: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def finished(words: list[str], seconds: float, memory: float) -> dict[str, Any]:
+def finished(
+    words: list[str], seconds: float, memory: float, environment: Mapping[str, str]
+) -> dict[str, Any]:
     """Time, memory and outcome of a command within limits."""
     begun, stopped = time.perf_counter(), ""
     with tempfile.TemporaryFile("w+") as messages:
-        process = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=messages)
+        process = subprocess.Popen(
+            words, env=environment, stdout=subprocess.DEVNULL, stderr=messages
+        )
         while True:
             ended, status, usage = os.wait4(process.pid, os.WNOHANG)
             if ended:
@@ -152,22 +174,18 @@ def finished(words: list[str], seconds: float, memory: float) -> dict[str, Any]:
 def measured(case: Case, seconds: float, memory: float) -> dict[str, Any]:
     """One row of the results."""
     with tempfile.TemporaryDirectory() as name:
-        table = Path(name) / "table.parquet"
+        place = Path(name)
+        table = place / ("rows" if case.way == "rows" else "table.parquet")
         # In a process of its own: a child takes over the peak memory of its parent.
-        subprocess.run(
-            [sys.executable, __file__, "--write", str(table), *map(str, case.shape)], check=True
-        )
+        written = [case.way, str(table), *map(str, case.shape)]
+        subprocess.run([sys.executable, __file__, "--write", *written], check=True)
         words = [sys.executable, "-m", "bayeseval", "fit", "--benchmark", str(table)]
-        words += [
-            "--model",
-            case.model,
-            "--engine",
-            case.engine,
-            "--out",
-            str(Path(name) / "result"),
-        ]
+        words += ["--model", case.model, "--engine", case.engine, "--out", str(place / "result")]
+        if case.way == "rows":
+            words += ["--memory", "2GB"]
+        environment = {**os.environ, "BAYESEVAL_CACHE": str(place / "cache")}
         row = {"way": case.way, "model": case.model, "engine": case.engine, **case.shape._asdict()}
-        return row | finished(words, seconds, memory)
+        return row | finished(words, seconds, memory, environment)
 
 
 def main() -> None:
@@ -175,15 +193,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--most-seconds", type=float, default=300.0)
     parser.add_argument("--most-memory", type=float, default=6_000.0, help="MiB")
-    parser.add_argument("--ways", default="languages,models,records")
-    parser.add_argument("--write", nargs=5, help=argparse.SUPPRESS)
+    parser.add_argument("--ways", default="languages,models,records,rows")
+    parser.add_argument("--write", nargs=6, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.write:
-        path, *shape = arguments.write
-        write_table(Path(path), Shape(*map(int, shape)), seed=0)
+        way, path, *shape = arguments.write
+        write_table(way, Path(path), Shape(*map(int, shape)), seed=0)
         return
     said = machine()
-    rows: list[dict[str, Any]] = []
+    found: list[dict[str, Any]] = []
     for way in arguments.ways.split(","):
         too_much: set[tuple[str, str]] = set()
         for case in (case for case in cases() if case.way == way):
@@ -194,9 +212,9 @@ def main() -> None:
             if row["outcome"] not in ("done", "gate failed"):
                 too_much.add((case.model, case.engine))
             print(row, flush=True)
-            rows.append(row)
-    print_table(rows)
-    write_csv("limits", rows, said, digits=3, key="way")
+            found.append(row)
+    print_table(found)
+    write_csv("limits", found, said, digits=3, key="way")
 
 
 if __name__ == "__main__":
