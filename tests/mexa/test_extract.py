@@ -13,7 +13,7 @@ import pickle
 import re
 import shutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,8 +26,8 @@ if sys.version_info >= (3, 12):
     pytest.skip("needs Python 3.11, for which torch is pinned", allow_module_level=True)
 
 from bayeseval.cli import main
-from bayeseval.errors import InputError
-from bayeseval.mexa import extract
+from bayeseval.errors import EngineError, InputError
+from bayeseval.mexa import cluster, extract, measure, run
 from bayeseval.mexa.alignment import score
 from bayeseval.mexa.checkpoint import _refuse_random_weights
 from bayeseval.mexa.extract import Encoder, embed, load_encoder
@@ -871,6 +871,86 @@ def test_other_weights_or_precision_do_not_replace_a_folder(
     assert said[0] != said[1]
     assert (out / "alignment.csv").read_bytes() == before
     assert main([*arguments, "--force"]) == 0
+
+
+@pytest.fixture(scope="module")
+def scheduler() -> Iterator[str]:
+    """Address of a Dask cluster with two workers in this process."""
+    distributed = import_module("distributed")
+    with distributed.LocalCluster(
+        n_workers=2,
+        threads_per_worker=1,
+        # One process imports torch once.
+        processes=False,
+        protocol="tcp://",
+        host="127.0.0.1",
+        dashboard_address=":0",
+    ) as found:
+        yield found.scheduler_address
+
+
+def test_workers_of_a_cluster_find_the_same_scores(
+    folders: dict[str, Path],
+    corpus: Path,
+    tmp_path: Path,
+    scheduler: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    arguments = ["mexa", "--model", str(folders["llama"]), "--parallel", str(corpus)]
+    arguments += ["--device", "cpu", "--no-figures", "--quiet"]
+    here, there = tmp_path / "here", tmp_path / "there"
+    assert main([*arguments, "--out", str(here)]) == 0
+    remote = [*arguments, "--out", str(there), "--dask", scheduler]
+    kept: list[str] = []
+    replace = measure.replace_json
+
+    def interrupted(value: object, path: Path) -> None:
+        replace(value, path)
+        kept.append(path.stem)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(measure, "replace_json", interrupted)
+    assert main(remote) == 130
+    monkeypatch.setattr(measure, "replace_json", lambda *part: kept.append(part[1].stem))
+    # The model is not loaded in this process.
+    monkeypatch.setattr(run, "load_encoder", None)
+    assert main(remote) == 0
+    assert sorted(kept) == ["eng_Latn", "swh_Latn", "zho_Hans"]
+    for name in ("alignment.csv", "pooled.csv"):
+        pd.testing.assert_frame_equal(
+            pd.read_csv(there / name), pd.read_csv(here / name), rtol=0, atol=2e-6
+        )
+    said, expected = (json.loads((one / "run.json").read_text()) for one in (there, here))
+    for key in ("model", "fingerprint", "dtype", "device", "tokens", "versions", "spec_hash"):
+        assert said[key] == expected[key]
+    capsys.readouterr()
+    assert main([*remote, "--save-embeddings"]) == 2
+    assert capsys.readouterr().err == (
+        "error: with --dask embeddings stay at the workers; leave out --save-embeddings, or "
+        "--dask\n"
+    )
+    assert main([*remote[:2], "/nowhere", *remote[3:]]) == 2
+    assert capsys.readouterr().err.startswith("error: /nowhere: no such folder; a model is")
+
+
+def test_a_worker_with_another_model_is_refused(
+    folders: dict[str, Path], corpus: Path, tmp_path: Path
+) -> None:
+    model = shutil.copytree(folders["llama"], tmp_path / "model")
+    texts = read_parallel(corpus)
+    extraction = Settings(device="cpu").extraction(str(model), texts)
+    described = cluster._described(extraction, None, None)
+    item = ("swh_Latn", texts.texts["swh_Latn"])
+    part = cluster._scored((extraction, described), item, None)
+    assert part["tokens"] == sum(len(line.split()) + 2 for line in item[1])
+    weights = safetensors.numpy.load_file(model / "model.safetensors")
+    trained = {name: 1.5 * values for name, values in weights.items()}
+    safetensors.numpy.save_file(trained, model / "model.safetensors", metadata={"format": "pt"})
+    # A later run is another extraction, for which the worker loads the model again.
+    later = Settings(device="cpu").extraction(str(model), texts)
+    with pytest.raises(EngineError, match=r"a worker has weights \w{12}, another one \w{12}; give"):
+        cluster._scored((later, described), item, None)
 
 
 def test_two_runs_at_once_do_not_share_a_folder(

@@ -112,6 +112,14 @@ def mexa(
             rich_help_panel=OUTPUT,
         ),
     ] = False,
+    dask: Annotated[
+        str | None,
+        typer.Option(
+            metavar="tcp://HOST:PORT",
+            help="Let the workers of the Dask cluster that has this scheduler score the languages.",
+            rich_help_panel=COMPUTATION,
+        ),
+    ] = None,
     out: Out = None,
     force: Force = False,
     no_figures: NoFigures = False,
@@ -149,6 +157,7 @@ def mexa(
                     folder=None if force else folder,
                     save_embeddings=save_embeddings,
                     bars=not quiet,
+                    dask=dask,
                     progress=progress,
                 )
         except KeyboardInterrupt as error:

@@ -1,4 +1,4 @@
-"""Alignment of all languages of a folder of parallel texts, one after the other."""
+"""Alignment of all languages of a folder of parallel texts, each kept as soon as it is done."""
 
 from __future__ import annotations
 
@@ -21,10 +21,14 @@ from bayeseval.mexa.extract import TOKEN_BUDGET, Embedded, Embedding, Encoder, e
 from bayeseval.mexa.parallel import Parallel, text_hash
 from bayeseval.output.store import read_json, replace_json
 
-__all__ = ["Measured", "measure", "run_key"]
+__all__ = ["Measured", "Part", "measure", "part_of", "run_key"]
 
 Report = Callable[[str, int, int, str], None]
 Embed = Callable[..., Embedded]
+Part = dict[str, Any]
+Elsewhere = Callable[
+    [Sequence[str], Callable[[str, Mapping[str, Any]], None], Callable[[], None]], None
+]
 
 # Part of every key; to be raised when scores are computed otherwise.
 _VERSION: Final = "bayeseval-mexa-1"
@@ -150,6 +154,7 @@ def measure(
     save: Callable[[str, Embedded], None] | None = None,
     progress: Report | None = None,
     embedder: Embed = embed,
+    elsewhere: Elsewhere | None = None,
 ) -> Measured:
     """Embed and score language after language.
 
@@ -172,6 +177,9 @@ def measure(
         Called with stage, done, total and a remark.
     embedder : callable
         As :func:`bayeseval.mexa.extract.embed`.
+    elsewhere : callable, optional
+        Scores languages at other machines instead. It is given the labels, a function that
+        takes each with what :func:`part_of` returns for it, and one to be called meanwhile.
 
     Returns
     -------
@@ -186,7 +194,8 @@ def measure(
     labels = list(parallel.texts)
     done = {label: part for label in labels if (part := _read(parts, label, key, parallel))}
     left = [label for label in labels if label not in done]
-    report("scoring languages", len(done), len(labels), "continued" if done else "")
+    stage = "scoring languages"
+    report(stage, len(done), len(labels), "continued" if done else "")
     begun, embedded, budget = time.monotonic(), 0, token_budget
 
     def embeddings_of(label: str) -> Embedded:
@@ -196,42 +205,32 @@ def measure(
             parallel.texts[label],
             embedding=embedding,
             token_budget=budget,
-            beat=lambda: report("scoring languages", len(done), len(labels), label),
+            beat=lambda: report(stage, len(done), len(labels), label),
         )
-        embedded, budget = (
-            embedded + encoded.tokens,
-            min(budget, encoded.budget),
-        )
+        embedded, budget = embedded + encoded.tokens, min(budget, encoded.budget)
         return encoded
 
-    if left:
+    def keep(label: str, part: Mapping[str, Any]) -> None:
+        done[label] = {"key": _hash(key), "text": text_hash(parallel.texts[label]), **part}
+        if parts is not None:
+            parts.mkdir(parents=True, exist_ok=True)
+            replace_json(done[label], parts / f"{label}.json")
+        report(stage, len(done), len(labels), label if len(done) < len(labels) else "")
+
+    if left and elsewhere is not None:
+        elsewhere(left, keep, lambda: report(stage, len(done), len(labels), ""))
+        embedded = sum(int(done[label]["tokens"]) for label in left)
+        budget = min(int(done[label]["budget"]) for label in left)
+    elif left:
         pivot = embeddings_of(parallel.pivot)
         for label in left:
             encoded = pivot if label == parallel.pivot else embeddings_of(label)
-            scores = score(encoded.vectors, pivot.vectors)
+            part = part_of(encoded, pivot)
             if save is not None:
                 save(label, encoded)
-            done[label] = {
-                "key": _hash(key),
-                "text": text_hash(parallel.texts[label]),
-                "alignment": scores.alignment.tolist(),
-                "cosine": scores.cosine.tolist(),
-                "cosine_other": scores.cosine_other.tolist(),
-                "tokens": encoded.tokens,
-                "cut": encoded.cut,
-                "distinct": encoded.distinct,
-            }
-            if parts is not None:
-                parts.mkdir(parents=True, exist_ok=True)
-                replace_json(done[label], parts / f"{label}.json")
             # Gone before the next language's are made.
             del encoded
-            report(
-                "scoring languages",
-                len(done),
-                len(labels),
-                label if len(done) < len(labels) else "",
-            )
+            keep(label, part)
     seconds = time.monotonic() - begun
     return Measured(
         model=encoder.name,
@@ -251,6 +250,20 @@ def measure(
             *_ties(done, parallel),
         ),
     )
+
+
+def part_of(encoded: Embedded, pivot: Embedded) -> Part:
+    """What is kept of a language: its scores, and what was noticed; values that JSON has."""
+    scores = score(encoded.vectors, pivot.vectors)
+    return {
+        "alignment": scores.alignment.tolist(),
+        "cosine": scores.cosine.tolist(),
+        "cosine_other": scores.cosine_other.tolist(),
+        "tokens": encoded.tokens,
+        "cut": encoded.cut,
+        "distinct": encoded.distinct,
+        "budget": encoded.budget,
+    }
 
 
 def _silent(stage: str, done: int, total: int, remark: str) -> None:

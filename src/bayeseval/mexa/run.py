@@ -8,12 +8,16 @@ import platform
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
+from uuid import uuid4
 
+from bayeseval._cluster import find_cluster
 from bayeseval._optional import require, versions
-from bayeseval.errors import InputError
+from bayeseval.errors import InputError, argument
 from bayeseval.mexa.alignment import Pooling
+from bayeseval.mexa.cluster import Extraction, describe, score_at_workers
 from bayeseval.mexa.extract import TOKEN_BUDGET, Dtype, Embedded, Embedding, load_encoder
 from bayeseval.mexa.measure import Measured, measure, run_key
 from bayeseval.mexa.parallel import Parallel, text_hash
@@ -47,6 +51,20 @@ class Settings:
             "seed": 0,
         }
 
+    def extraction(self, model: str, parallel: Parallel) -> Extraction:
+        """What workers of a cluster need for every language; folders with their whole path."""
+        folder = Path(model).expanduser()
+        return Extraction(
+            uuid4().hex,
+            str(folder.resolve()) if folder.exists() else model,
+            self.device,
+            self.dtype,
+            self.embedding,
+            self.token_budget,
+            parallel.pivot,
+            tuple(parallel.texts[parallel.pivot]),
+        )
+
 
 @dataclass(frozen=True, eq=False)
 class Aligned:
@@ -75,6 +93,7 @@ def align(
     folder: Path | None = None,
     save_embeddings: bool = False,
     bars: bool = False,
+    dask: str | None = None,
     progress: Report,
 ) -> Aligned:
     """Load the model and score all languages that are not done yet.
@@ -96,6 +115,9 @@ def align(
         (layers, sentences, width).
     bars : bool
         Let transformers show how far loading is, on a terminal.
+    dask : str, optional
+        Address of the scheduler of a Dask cluster whose workers load the model and score the
+        languages, instead of this process.
     progress : callable
         Called with stage, done, total and a remark.
 
@@ -106,14 +128,29 @@ def align(
     Raises
     ------
     InputError
-        If the model cannot be loaded or does not fit, or `folder` holds scores of other
-        weights or another precision.
+        If the model cannot be loaded or does not fit, `folder` holds scores of other
+        weights or another precision, or embeddings are to be saved with `dask`.
+    EngineError
+        If the cluster cannot be used, or its workers differ.
     """
+    if dask is not None and save_embeddings:
+        raise InputError(
+            f"with {argument('dask')} embeddings stay at the workers; leave out "
+            f"{argument('save_embeddings')}, or {argument('dask')}"
+        )
+    cluster = None if dask is None else find_cluster(dask)
+    elsewhere, packages = None, versions(_PACKAGES)
     progress("loading the model", 0, 1, model)
-    # In a log file bars are noise.
-    encoder = load_encoder(
-        model, device=settings.device, dtype=settings.dtype, bars=bars and sys.stderr.isatty()
-    )
+    if cluster is None:
+        # In a log file bars are noise.
+        encoder = load_encoder(
+            model, device=settings.device, dtype=settings.dtype, bars=bars and sys.stderr.isatty()
+        )
+    else:
+        extraction = settings.extraction(model, parallel)
+        described = describe(extraction, cluster, progress)
+        encoder, packages = described.encoder, {**packages, **described.versions}
+        elsewhere = partial(score_at_workers, extraction, described, parallel.texts, cluster)
     progress("loading the model", 1, 1, f"{encoder.name} on {encoder.device}, {encoder.dtype}")
     key = run_key(encoder, parallel, settings.embedding)
     if folder is not None and (folder / RUN_FILE).is_file():
@@ -135,6 +172,7 @@ def align(
         parts=scores,
         save=_saver(files, key) if save_embeddings else None,
         progress=progress,
+        elsewhere=elsewhere,
     )
     run = {
         **settings.identity(parallel),
@@ -152,7 +190,7 @@ def align(
         "tokens_of_this_run": measured.embedded,
         "seconds_of_this_run": round(measured.seconds, 3),
         "notes": list(measured.notes),
-        "versions": {"python": platform.python_version(), **versions(_PACKAGES)},
+        "versions": {"python": platform.python_version(), **packages},
         "platform": f"{sys.platform} {platform.machine()}",
     }
     return Aligned(measured, run, files)
