@@ -168,7 +168,14 @@ def object_array(values: Any) -> Cells:
 
 def without_line_feeds(name: str) -> str:
     """A name that a spreadsheet has wrapped, on one line."""
-    return re.sub(r"[ \t]*[\r\n]+[ \t]*", " ", name)
+    # Not a pattern with blanks on both sides, whose time grows with the square of a run of blanks.
+    first, *others = re.split(r"[\r\n]+", name)
+    if not others:
+        return name
+    *middle, last = others
+    blanks = " \t"
+    parts = [first.rstrip(blanks), *(one.strip(blanks) for one in middle), last.lstrip(blanks)]
+    return " ".join(parts)
 
 
 def make_table(
