@@ -642,6 +642,7 @@ OTHERS: dict[str, str] = {
     "mexa/covariate.py:_raw": "tests/mexa/test_covariate.py",
     "mexa/extract.py:_try_forward": _WITHOUT_VALUE,
     "mexa/run.py:_check_model": "tests/mexa/test_extract.py",
+    "mexa/run.py:align": "tests/mexa/test_extract.py",
     "mexa/tables.py:_tidy": "tests/mexa/test_covariate.py",
     "output/_integrity.py:again": "tests/test_calibrate.py",
     "output/_locks.py:alone_in": _WITHOUT_VALUE,
