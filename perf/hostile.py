@@ -110,8 +110,9 @@ def _child(path: Path, own: Path | None, commands: list[list[str]], output: Path
         os.dup2(handle, 1)
         os.dup2(handle, 2)
         os.chdir(own or (path if path.is_dir() else path.parent))
-        # What is kept of rows that were reduced.
-        os.environ["BAYESEVAL_CACHE"] = str(output.parent / "case" / "cache")
+        if any("--memory" in one for one in commands):
+            # What is kept of rows that were reduced.
+            os.environ["BAYESEVAL_CACHE"] = str(output.parent / "case" / "cache")
         resource.setrlimit(resource.RLIMIT_CPU, (_MAX_CPU, _MAX_CPU))
         resource.setrlimit(resource.RLIMIT_AS, (_MAX_ADDRESSES, _MAX_ADDRESSES))
         sys.addaudithook(functools.partial(_audit, os.path.realpath(own) if own else None))
