@@ -9,7 +9,8 @@ import pytest
 
 from bayeseval.errors import InputError
 from bayeseval.readers.columns import missing_columns, resolve_columns
-from bayeseval.readers.raw import object_array
+from bayeseval.readers.printed import Cell, parse_cell
+from bayeseval.readers.raw import object_array, without_line_feeds
 from bayeseval.records import Records, Units, load
 
 _SCORES = {("A", "German"): 51.0, ("A", "French"): 49.0, ("B", "German"): 41.5, ("B", "French"): 39}
@@ -307,3 +308,27 @@ def test_a_column_for_each_task_is_told_to_be_made_rows(tmp_path: Path) -> None:
     )
     rows = pd.read_csv(tmp_path / "t.csv").melt(["Model", "Language"], var_name="task")
     assert load(rows).coords["task"] == ("ARC", "MMLU")
+
+
+@pytest.mark.parametrize(
+    ("header", "name"),
+    [
+        ("plain", "plain"),
+        ("two  blanks", "two  blanks"),
+        ("MMLU\n(5-shot)", "MMLU (5-shot)"),
+        ("a \t\r\n\n \tb\rc", "a b c"),
+        (" a\nb ", " a b "),
+        ("\na", " a"),
+        ("a\u00a0\nb", "a\u00a0 b"),
+    ],
+)
+def test_a_wrapped_header_becomes_one_line(header: str, name: str) -> None:
+    assert without_line_feeds(header) == name
+
+
+def test_a_plain_number_of_a_cell_is_read_as_one_with_marks_is() -> None:
+    for text in ("0", "7", "12.5", "007.250", "123456789012345.1"):
+        plain, marked = parse_cell(text), parse_cell(f"{text}*")
+        assert plain == Cell((float(text),))
+        assert marked is not None
+        assert (marked.values, marked.marked) == (plain.values, True)

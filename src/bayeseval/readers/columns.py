@@ -284,8 +284,10 @@ def _refuse_shared(chosen: Mapping[str, str], source: str) -> None:
 
 
 def _match_column(our: str, names: Sequence[str], source: str) -> str | None:
-    same_name = [name for name in names if _fold(name) == _fold(our)]
-    candidates = same_name or [name for name in names if _fold(name) in _SYNONYMS[our]]
+    own = _fold(our)
+    same_name = [name for name in names if _fold(name) == own]
+    synonyms = _SYNONYMS[our]
+    candidates = same_name or [name for name in names if _fold(name) in synonyms]
     if len(candidates) > 1:
         listed = ", ".join(repr(name) for name in candidates)
         choices = columns_argument(*((our, name) for name in candidates))

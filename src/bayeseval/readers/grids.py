@@ -320,7 +320,7 @@ def _latex_row(piece: str) -> list[str]:
     )
     cells: list[str] = []
     for cell in re.split(r"(?<!\\)&", piece):
-        span = _MULTICOLUMN.search(cell)
+        span = _MULTICOLUMN.search(cell) if "\\" in cell else None
         if span is not None:
             cell = cell[: span.start()] + span[2] + cell[span.end() :]
         text = _latex_text(cell)
@@ -333,6 +333,8 @@ def _latex_row(piece: str) -> list[str]:
 
 def _latex_text(cell: str) -> str:
     cell = cell.strip()
+    if cell.isalnum():
+        return cell
     if "\\" in cell:
         for _ in range(6):
             shorter = _WRAPPERS.sub(r"\1", cell)

@@ -32,7 +32,9 @@ def with_item_counts(scores: list[Score], notes: list[Note]) -> list[Score]:
         for s in with_items
         if s.metric in _RIGHT_OR_WRONG or (s.dataset, s.key) in confirmed
     } - refuted
-    result = [s if (s.dataset, s.key) in binary else replace(s, k=None) for s in with_items]
+    result = [
+        s if s.k is None or (s.dataset, s.key) in binary else replace(s, k=None) for s in with_items
+    ]
     certain = sum(map(_has_no_spread, result))
     if certain:
         notes.append(

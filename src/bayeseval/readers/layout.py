@@ -488,4 +488,6 @@ def is_about_languages(name: str) -> bool:
 def _fold(name: str) -> str:
     folded = re.sub(r"[\s_\-.]+", "", name.casefold())
     # What pandas calls a column without a header.
-    return "" if re.fullmatch(r"unnamed:\d+(?:level\d+)?", folded) else folded
+    if folded.startswith("unnamed") and re.fullmatch(r"unnamed:\d+(?:level\d+)?", folded):
+        return ""
+    return folded

@@ -34,6 +34,8 @@ _CELL: Final = re.compile(
     rf"(?P<values>(?:{_NUMBER})(?:\s*/\s*(?:{_NUMBER}))*)\s*%?"
     rf"(?:\s*(?:±|\+-|\+/-)\s*(?P<se>{_NUMBER})\s*%?|\s*\(\s*(?:±|\+-|\+/-)\s*(?P<in>{_NUMBER})\s*\))?"
 )
+# Most cells of most tables.
+_PLAIN: Final = re.compile(r"[0-9]{1,15}(?:\.[0-9]{1,15})?")
 _EMPHASIS: Final = re.compile(r"</?(?:b|i|u|sup|sub|strong|em)>")
 _INNER_MARKS: Final = re.compile(rf"[{re.escape(_MARKS)}]+(?=\s*(?:±|\+-|\+/-|/|$))")
 _MISSING: Final = frozenset(
@@ -60,6 +62,8 @@ def parse_cell(text: str) -> Cell | None:
     """
     if not text or text.isspace():
         return None
+    if _PLAIN.fullmatch(text):
+        return Cell((float(text),))
     # Longer than any number; the patterns below look at a text more than once.
     if len(text) > MAX_CELL:
         raise ValueError(text[:MAX_CELL])
@@ -138,4 +142,6 @@ def _number(text: str) -> float:
 def without_marks(cell: str) -> str:
     """A label without daggers, stars and bold type, on one line."""
     bare = cell.replace("**", "").strip(_MARKS + " ")
+    if bare.isalnum():
+        return bare
     return without_line_feeds(re.sub(r"</?(?:b|i|u|sup|strong|em)>", "", bare)).strip()

@@ -10,7 +10,6 @@ from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 
 from bayeseval._text import counted, grouped, score_hint, show
 from bayeseval.errors import InputError
@@ -97,8 +96,9 @@ def _factorise(cells: Column) -> tuple[npt.NDArray[np.intp], list[Any]]:
     if isinstance(cells, TypedCells):
         return cells.factorise()
     if set(map(type, cells)) == {str}:
-        codes, uniques = pd.factorize(cells)
-        return codes, list(uniques)
+        first: dict[str, int] = {}
+        codes = (first.setdefault(cell, len(first)) for cell in cells)
+        return np.fromiter(codes, dtype=np.intp, count=len(cells)), list(first)
     index: dict[tuple[type, Any], int] = {}
     distinct: list[Any] = []
     places = np.empty(len(cells), dtype=np.intp)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -11,11 +12,10 @@ import numpy.typing as npt
 __all__ = ["Coded", "by_level", "combined_key"]
 
 Codes = npt.NDArray[np.int64]
+T = TypeVar("T", bound=np.generic)
 
 
-def by_level(
-    values: npt.NDArray[np.float64], codes: Codes, n: int
-) -> list[npt.NDArray[np.float64]]:
+def by_level(values: npt.NDArray[T], codes: Codes, n: int) -> list[npt.NDArray[T]]:
     """The values of each of `n` levels, in their order, at the cost of one sort.
 
     Examples

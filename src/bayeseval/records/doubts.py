@@ -13,6 +13,7 @@ import numpy.typing as npt
 from bayeseval._text import Caution, counted, shorten, together
 from bayeseval._typing import Bools
 from bayeseval.readers.scores import lower_is_better
+from bayeseval.records.coded import by_level
 from bayeseval.records.report import Units
 
 __all__ = ["doubtful_scores", "errors_as_scores", "same_models"]
@@ -69,8 +70,8 @@ def doubtful_scores(
     """
     far_off: list[tuple[str, Caution]] = []
     low: list[tuple[str, Caution]] = []
-    for code, name in enumerate(tasks):
-        rows = np.flatnonzero(task == code)
+    of_task = by_level(np.arange(len(task)), task, len(tasks))
+    for name, rows in zip(tasks, of_task, strict=True):
         values = scores[rows]
         if len(values) < _MIN_SCORES:
             continue

@@ -479,7 +479,7 @@ def _files(path: Path, card: BenchmarkCard | None) -> tuple[Sequence[Path], int,
         raise InputError(f"{path}: cannot be read: {problem.strerror or problem}") from problem
     tables = [file for file in entries if suffix_of(file) in TABULAR_SUFFIXES]
     everything = sorted(files_below(path)) if card is None or not tables else entries
-    below = [f for f in everything if suffix_of(f) in TABULAR_SUFFIXES and f not in tables]
+    below = sorted({f for f in everything if suffix_of(f) in TABULAR_SUFFIXES} - set(tables))
     notes = []
     if tables and below:
         names = shorten([file.relative_to(path).as_posix() for file in below])
@@ -492,7 +492,7 @@ def _files(path: Path, card: BenchmarkCard | None) -> tuple[Sequence[Path], int,
         tables, entries = below, everything
     if not tables:
         raise InputError(f"{path}: the folder holds no table ({', '.join(TABULAR_SUFFIXES)})")
-    others = [p.name for p in entries if p not in tables and p.name != CARD]
+    others = [p.name for p in sorted(set(entries) - set(tables)) if p.name != CARD]
     if others:
         notes.append(
             f"{counted(len(others), 'other file')} in the folder not read: {shorten(others)}"

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from bayeseval._text import Caution, shorten
 from bayeseval.errors import InputError
+from bayeseval.records.coded import by_level
 from bayeseval.records.report import Units
 from bayeseval.records.stack import Stack
 
@@ -131,8 +132,9 @@ def units_against_counts(
     share = stack.numbers["k"] / stack.numbers["n"]
     scores = stack.numbers["score"]
     wrong: dict[tuple[Units, float], list[str]] = {}
-    for code, name in enumerate(tasks):
-        rows = np.flatnonzero((task == code) & (share > 0.0))
+    of_task = by_level(np.arange(len(task)), task, len(tasks))
+    for name, every_row in zip(tasks, of_task, strict=True):
+        rows = every_row[share[every_row] > 0.0]
         given = units[name]
         for top in (1.0, 100.0) if rows.size and given.upper is not None else ():
             fits = np.abs(scores[rows] / top - share[rows]) <= _ROUNDED

@@ -284,8 +284,8 @@ def mixed_scales(
     highest = np.zeros(len(tasks))
     np.maximum.at(highest, task, scores)
     in_percent = ((highest > _CLEARLY_PERCENT) & (highest <= _PERCENT))[task]
-    for code, name in enumerate(tasks):
-        rows = np.flatnonzero(task == code)
+    of_task = by_level(np.arange(len(task)), task, len(tasks))
+    for code, (name, rows) in enumerate(zip(tasks, of_task, strict=True)):
         values = scores[rows]
         slip = _units_slip(values, rows, groups)
         if slip is not None:
