@@ -4,11 +4,18 @@ Bridge sampling (Meng and Wong 1996) on the unconstrained parameters, as in the 
 bridgesampling (Gronau and others 2020): one half of the draws gives the mean and the covariance
 of the proposal, the other half and as many draws of the proposal give the ratio of normalising
 constants. The error is how far batches of draws disagree, five of each chain.
+
+A low-rank interaction has as many posterior modes as its products have orders and signs, all alike.
+One proposal covers one of them: draws are moved to the mode of the first, and the integral over
+the points that are nearer to it than to its images is multiplied by the number of modes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import itertools
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 import jax
@@ -20,6 +27,7 @@ from numpyro.infer.initialization import init_to_value
 from numpyro.infer.util import compute_log_probs, potential_energy, unconstrain_fn
 from scipy.linalg import cholesky, solve_triangular
 
+from bayeseval import names
 from bayeseval.comparison.bridge import bridge
 from bayeseval.design import Design
 from bayeseval.engines._density import sampled_variables, start_point
@@ -99,7 +107,97 @@ def log_evidence(design: Design, *, draws: int, tune: int = _TUNE, seed: int) ->
             batches = range(0, len(x), _AT_ONCE)
             return np.concatenate([-np.asarray(potential(x[i : i + _AT_ONCE])) for i in batches])
 
+        places = unflatten(jax.numpy.arange(flat.shape[2], dtype=flat.dtype))
+        moves = symmetries(design, {k: np.asarray(v).astype(int) for k, v in places.items()})
+        return bridged_in_one_mode(flat, log_posterior, units, seed, moves)
+
+
+@dataclass(frozen=True, eq=False)
+class Move:
+    """A symmetry of a density: parameters change places and signs."""
+
+    index: npt.NDArray[np.intp]
+    sign: Floats
+
+    def __call__(self, x: Floats) -> Floats:
+        """The images of points (..., parameter)."""
+        return np.asarray(x[..., self.index] * self.sign)
+
+    @property
+    def moved(self) -> npt.NDArray[np.bool_]:
+        """Which parameters it moves."""
+        return np.asarray((self.index != np.arange(len(self.index))) | (self.sign != 1.0))
+
+
+@dataclass(frozen=True, eq=False)
+class Nearest:
+    """Moves points to the image that is nearest to one of them; the first move moves nothing."""
+
+    moves: Sequence[Move]
+    point: Floats
+
+    def move_of(self, x: Floats) -> npt.NDArray[np.intp]:
+        """The move of each point (n, parameter)."""
+        some = np.any([move.moved for move in self.moves], axis=0)
+        near = [move(x)[:, some] @ self.point[some] for move in self.moves]
+        return np.asarray(np.argmax(near, axis=0))
+
+    def __call__(self, x: Floats) -> Floats:
+        """The images of points (..., parameter)."""
+        flat = x.reshape(-1, x.shape[-1]).copy()
+        move_of = self.move_of(flat)
+        for which, move in enumerate(self.moves):
+            flat[move_of == which] = move(flat[move_of == which])
+        return flat.reshape(x.shape)
+
+
+def symmetries(design: Design, places: Mapping[str, npt.NDArray[np.intp]]) -> list[Move]:
+    """Orders and signs of the products of low-rank interactions, the identity first.
+
+    Parameters
+    ----------
+    design : Design
+    places : mapping of str to ndarray of int
+        Where the values of every sampled variable are among the parameters; of loadings and
+        their sds by product first.
+    """
+    d = 1 + max(int(where.max()) for where in places.values())
+    moves = [Move(np.arange(d), np.ones(d))]
+    for term in design.terms:
+        if not term.rank:
+            continue
+        # One with own sds of products; the loadings of models and of the other factor.
+        sd, loadings = places[names.sd_name(term.name)], [places[x] for x in term.drawn_loadings]
+        found = []
+        orders = itertools.permutations(range(term.rank))
+        signs = itertools.product((1.0, -1.0), repeat=term.rank)
+        for (order, flipped), before in itertools.product(itertools.product(orders, signs), moves):
+            index, sign = before.index.copy(), before.sign.copy()
+            for where in (sd[:, None], *loadings):
+                index[where] = before.index[where[list(order)]]
+            for where in loadings:
+                sign[where] = before.sign[where] * np.array(flipped)[:, None]
+            found.append(Move(index, sign))
+        moves = found
+    return moves
+
+
+def bridged_in_one_mode(
+    flat: Floats,
+    log_posterior: Callable[[Floats], Floats],
+    units: float,
+    seed: int,
+    moves: Sequence[Move],
+) -> Evidence:
+    """:func:`bridged` for a density that has modes which `moves` map to one another."""
+    if len(moves) == 1:
         return bridged(flat, log_posterior, units, seed)
+    nearest = Nearest(moves, flat[0, -1])
+
+    def of_one_mode(x: Floats) -> Floats:
+        return np.asarray(np.where(nearest.move_of(x) == 0, log_posterior(x), -np.inf))
+
+    return bridged(nearest(flat), of_one_mode, units + math.log(len(moves)), seed)
 
 
 def bridged(

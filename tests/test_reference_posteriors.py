@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.special import logsumexp
 
 from bayeseval import Records, load, simulate
 from bayeseval.design import build_design
@@ -80,6 +81,48 @@ def test_a_bridge_finds_the_normalising_constant(script: ModuleType) -> None:
     # Draws that are too narrow by a tenth do not give it.
     narrow = bridged(0.9 * drawn, log_posterior, units=2.0, seed=1)
     assert abs(narrow.value - exact) > 5 * narrow.mcse
+
+
+def test_a_bridge_covers_modes_that_are_images_of_one_another(script: ModuleType) -> None:
+    known = script.log_evidence.__globals__
+    spec = {**load_spec("additive").to_dict(), "low_rank": {"model:language": 2}}
+    table = simulate("additive", n_languages=4, n_tasks=2, n_models=3, seed=3).records
+    design = build_design(table, load_spec(spec))
+    of_model, of_language = next(term.drawn_loadings for term in design.terms if term.rank)
+    places = {
+        "intercept": np.array(0),
+        "sd_low_rank_model_language": np.array([1, 2]),
+        of_model: np.array([[3, 4], [5, 6]]),
+        of_language: np.array([[7, 8], [9, 10]]),
+    }
+    moves = known["symmetries"](design, places)
+    rng = np.random.default_rng(1)
+    point = rng.normal(size=11)
+
+    def cells(x: np.ndarray) -> np.ndarray:
+        sds, model, language = (x[where] for where in list(places.values())[1:])
+        return (sds[:, None, None] * model[:, :, None] * language[:, None, :]).sum(axis=0)
+
+    images = [move(point) for move in moves]
+    assert len(np.unique(images, axis=0)) == len(moves) == 8
+    assert (images[0] == point).all()
+    for image in images:
+        np.testing.assert_allclose(cells(image), cells(point), rtol=1e-12)
+    # Eight normal densities of sd 1/4, each integral 1; every chain of draws in one of them.
+    centres = np.array([move(3.0 * point) for move in moves])
+    draws = centres[[0, 3, 5, 6], None] + 0.25 * rng.normal(size=(4, 2000, 11))
+
+    def log_posterior(x: np.ndarray) -> np.ndarray:
+        far = ((x[:, None] - centres) ** 2).sum(axis=2) / 0.25**2
+        return logsumexp(-0.5 * far, axis=1) - 11 * np.log(0.25 * np.sqrt(2.0 * np.pi))
+
+    exact = np.log(8.0) + 2.0
+    found = known["bridged_in_one_mode"](draws, log_posterior, 2.0, 1, moves)
+    assert found.mcse < 0.02
+    assert abs(found.value - exact) < 5.0 * found.mcse + 1e-6
+    # Negative control: draws of one mode do not tell of the others.
+    alone = known["bridged"](moves[0](draws[:1].repeat(4, axis=0)), log_posterior, 2.0, 1)
+    assert abs(alone.value - exact) > 1.0
 
 
 def test_records_that_are_left_out_together_have_the_densities_of_each(script: Any) -> None:
