@@ -75,8 +75,8 @@ def _by_appearance(values: pd.Series[Any]) -> tuple[npt.NDArray[np.int64], list[
     """Codes of labels in the order of their first rows, -1 for none; and the labels."""
     by_first_row, places = pd.factorize(values.cat.codes.to_numpy())
     renumbered = np.where(places < 0, -1, np.cumsum(places >= 0) - 1)
-    categories = values.cat.categories
-    return renumbered[by_first_row], [str(categories[int(place)]) for place in places if place >= 0]
+    categories = values.cat.categories.tolist()
+    return renumbered[by_first_row], [str(categories[place]) for place in places if place >= 0]
 
 
 def _float_bytes(values: npt.NDArray[np.float64]) -> bytes:
