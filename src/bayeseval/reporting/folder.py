@@ -333,7 +333,7 @@ def _read_table(path: Path) -> pd.DataFrame:
 def _refuse_odd(table: pd.DataFrame, kind: str) -> None:
     """Refuse long cells, no rows, and rows for the same thing; raises ValueError."""
     for name in table:
-        if len(str(name)) > _MAX_CELL or table[name].str.len().max() > _MAX_CELL:
+        if len(str(name)) > _MAX_CELL or max(map(len, table[name]), default=0) > _MAX_CELL:
             raise ValueError(f"column {show(name)}: more than {grouped(_MAX_CELL)} characters")
     if not len(table) and kind in _FILLED:
         raise ValueError("no rows")
@@ -347,13 +347,17 @@ def _refuse_odd(table: pd.DataFrame, kind: str) -> None:
 def _typed(texts: pd.Series[str], path: Path) -> pd.Series[Any]:
     """A column of truth values, whole numbers or numbers; one of other texts stays as it is."""
     name, required = str(texts.name), _COLUMNS.get(path.stem, ())
-    there = texts[texts != ""]
-    if len(there) and set(there) <= set(_TRUTH) and len(there) == len(texts):
-        return texts.map(_TRUTH).astype(bool)
+    # As a list: pandas takes longer for each of these steps, and tables are short.
+    cells: list[str] = texts.tolist()
+    full = bool(cells) and "" not in cells
+    if full and set(cells) <= set(_TRUTH):
+        return pd.Series([_TRUTH[cell] for cell in cells], name=texts.name)
     try:
-        if 0 < len(there) == len(texts) and all(_WHOLE.fullmatch(text) for text in there):
-            return texts.map(int)
-        numbers = texts.map(lambda text: float(text) if text else float("nan")).astype(float)
+        if full and all(_WHOLE.fullmatch(cell) for cell in cells):
+            return pd.Series([int(cell) for cell in cells], name=texts.name)
+        numbers = pd.Series(
+            [float(cell) if cell else np.nan for cell in cells], name=texts.name, dtype=np.float64
+        )
         if name in required and np.isinf(numbers).any():
             raise ValueError("an infinite number")
         return numbers
