@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
@@ -11,13 +12,14 @@ import numpy as np
 import numpy.typing as npt
 import xarray as xr
 from arviz_stats import loo
-from left_out import left_out_together
+from left_out import LeftOut, left_out_together
 
 from bayeseval import Fit
 from bayeseval.comparison.refits import refit_units
 from bayeseval.comparison.scores import EXACT, EXACT_GIVEN_LOADINGS, Scores, score
 from bayeseval.design import Design
-from bayeseval.engines import SamplerSettings
+from bayeseval.engines import SamplerSettings, marginal
+from bayeseval.engines._evidence import leave_group_out
 from bayeseval.engines._leave_out_mixture import leave_out_mixture, why_no_mixture
 from bayeseval.engines.marginal import why_no_closed_form
 from bayeseval.estimands.frames import draws_of
@@ -98,9 +100,14 @@ def given_sds(runs: tuple[Engine, Engine]) -> list[dict[str, Any]]:
     method = EXACT_GIVEN_LOADINGS if design.spec.low_rank else EXACT
     others = None
     if records.size:
-        method += f"; {len(records)} of {lost.size} records by a fit without them"
-        settings = SamplerSettings(draws=TOGETHER_DRAWS, tune=TUNE, chains=CHAINS)
-        others = left_out_together(design, records.tolist(), settings, seeds=REFIT_SEEDS[:2])
+        method += f"; {len(records)} of {lost.size} records by "
+        if marginal.why_not(design) is None:
+            method += "ratios of marginal likelihoods"
+            others = by_ratios(design, records.tolist())
+        else:
+            method += "a fit without them"
+            settings = SamplerSettings(draws=TOGETHER_DRAWS, tune=TUNE, chains=CHAINS)
+            others = left_out_together(design, records.tolist(), settings, seeds=REFIT_SEEDS[:2])
         print(f"left out: {records.tolist()}, {others}", flush=True)
         if (worst := others.k_hat.max()) > K_HAT_MAX:
             reason = (
@@ -118,6 +125,17 @@ def given_sds(runs: tuple[Engine, Engine]) -> list[dict[str, Any]]:
             kept = np.concatenate([kept, others.k_hat])
         described.append(described_elpd(values, error, kept, method))
     return described
+
+
+def by_ratios(design: Design, records: Sequence[int]) -> LeftOut:
+    """Densities of records as ratios of marginal likelihoods, which `marginal` computes."""
+    several = [
+        leave_group_out(design, by="record", units=records, seed=seed) for seed in REFIT_SEEDS
+    ]
+    found = np.array([one.log_density for one in several])
+    error = found.sum(axis=1).std(ddof=1) / np.sqrt(len(several))
+    k_hat = np.max([one.k_hat for one in several], axis=0)
+    return LeftOut(found.mean(axis=0), float(error), k_hat)
 
 
 def densities_given_sds(run: Engine) -> xr.DataTree:
