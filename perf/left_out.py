@@ -54,7 +54,7 @@ class LeftOut(NamedTuple):
 
 
 def left_out_together(
-    design: Design, records: Sequence[int], settings: SamplerSettings, *, seeds: Sequence[int]
+    design: Design, records: Sequence[int], settings: SamplerSettings, *, seed: int
 ) -> LeftOut:
     """Leave records out together, and add the others of them again by weights.
 
@@ -64,23 +64,19 @@ def left_out_together(
         The whole table; normal noise, `why_no_mixture` is None.
     records : sequence of int
     settings : SamplerSettings
-    seeds : sequence of int
-        Of runs of NUTS. Their chains, each by itself, tell the error.
+    seed : int
+        Of NUTS. Its chains, each by itself, tell the error.
     """
     rest = design
     for record in sorted(records, reverse=True):
         rest = without(rest, by=names.RECORD, unit=record)
-    chains = []
-    for seed in seeds:
-        drawn = load_engine("numpyro")(rest, replace(settings, seed=seed)).posterior
-        flat = {
-            name: np.asarray(values).reshape(-1, *values.shape[2:])
-            for name, values in drawn.items()
-        }
-        found = joint_densities(design, flat, records)
-        chains += np.split(found, settings.chains or 4)
+    drawn = load_engine("numpyro")(rest, replace(settings, seed=seed)).posterior
+    flat = {
+        name: np.asarray(values).reshape(-1, *values.shape[2:]) for name, values in drawn.items()
+    }
+    together = joint_densities(design, flat, records)
+    chains = np.split(together, settings.chains or 4)
     each = np.array([_ratios(chain).sum() for chain in chains])
-    together = np.concatenate(chains)
     # psislw takes log likelihoods, whose negatives are the log weights.
     k_hat = np.asarray(array_stats.psislw(-together[:, 1:].T)[1]) if len(records) > 1 else None
     return LeftOut(

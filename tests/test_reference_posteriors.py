@@ -136,7 +136,7 @@ def test_records_that_are_left_out_together_have_the_densities_of_each(script: A
     chosen = [*same.tolist(), int(np.flatnonzero(index["model"] == 3)[0])]
     exact = leave_group_out(design, by="record", units=chosen).log_density
     settings = SamplerSettings(draws=400, tune=400, chains=4)
-    found = left_out(design, chosen, settings, seeds=(1, 2))
+    found = left_out(design, chosen, settings, seed=1)
     assert found.elpd.shape == found.k_hat.shape == (len(chosen),)
     assert (found.k_hat.max() < 0.7, 0.0 < found.mcse < 0.1) == (True, True)
     # The error of the ratios of marginal likelihoods is about a hundredth.
@@ -150,6 +150,25 @@ def test_records_that_are_left_out_together_have_the_densities_of_each(script: A
             rest, kept = without(rest, by="record", unit=other), kept - (other < kept)
         alone.append(leave_group_out(rest, by="record", units=[kept]).log_density[0])
     assert abs(sum(alone) - exact.sum()) > 2.0 * (5.0 * found.mcse + 0.05)
+
+
+def test_records_whose_weights_fail_in_pairs_are_left_out_one_by_one(
+    script: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known = script.elpd_of.__globals__["elpds"].__globals__
+    asked = []
+
+    def left_out(_: Any, records: list[int], *__: Any, seed: int) -> Any:
+        asked.append(tuple(records))
+        k_hat = 0.9 if records == [4, 30] else 0.1 * len(records)
+        return known["LeftOut"](-np.array(records, dtype=float), 0.3, np.full(len(records), k_hat))
+
+    monkeypatch.setitem(known, "left_out_together", left_out)
+    found = known["by_fits_without"](None, [2, 4, 10, 20, 30])
+    assert asked == [(2, 20), (4, 30), (10,), (4,), (30,)]
+    np.testing.assert_array_equal(found.elpd, [-2.0, -4.0, -10.0, -20.0, -30.0])
+    np.testing.assert_array_equal(found.k_hat, [0.2, 0.1, 0.1, 0.2, 0.1])
+    assert found.mcse == pytest.approx(0.6)
 
 
 def test_what_is_missing_is_listed(script: ModuleType) -> None:
