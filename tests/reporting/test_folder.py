@@ -339,6 +339,11 @@ def test_tables_that_do_not_go_together(copy: Path) -> None:
     )
     header, row = ranking.splitlines()[:2]
     assert "not a table (no rows)" in edit_table(copy, "model_ranking", ranking, f"{header}\n")
+    # Every row has cells in excess: pandas takes the first ones for an index.
+    for excess in (",", ",,"):
+        wide = f"{header}\n{row}{excess}\n"
+        said = edit_table(copy, "model_ranking", ranking, wide)
+        assert said.startswith("not a table (a row has more cells than the header);")
     share = row.split(",")[header.split(",").index("share_predicted")]
     said = edit_table(copy, "model_ranking", row, row.replace(f",{share},", ",1e999,", 1))
     assert "an infinite number" in said

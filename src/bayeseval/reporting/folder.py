@@ -331,9 +331,18 @@ def _read_table(path: Path) -> pd.DataFrame:
 
 
 def _refuse_odd(table: pd.DataFrame, kind: str) -> None:
-    """Refuse long cells, no rows, and rows for the same thing; raises ValueError."""
+    """Refuse rows with too many cells, long cells, no rows, and rows for the same thing.
+
+    Raises
+    ------
+    ValueError
+    """
+    if len(table) and not isinstance(table.index, pd.RangeIndex):
+        # pandas takes the first cells of such a row for its label.
+        raise ValueError("a row has more cells than the header")
     for name in table:
-        if len(str(name)) > _MAX_CELL or max(map(len, table[name]), default=0) > _MAX_CELL:
+        longest = max(map(len, table[name].tolist()), default=0)
+        if max(len(str(name)), longest) > _MAX_CELL:
             raise ValueError(f"column {show(name)}: more than {grouped(_MAX_CELL)} characters")
     if not len(table) and kind in _FILLED:
         raise ValueError("no rows")
