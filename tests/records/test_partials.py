@@ -17,6 +17,9 @@ def test_what_is_old_is_removed(tmp_path: Path) -> None:
     days = {
         "a-1.parquet": 29,
         "b-1.parquet": 31,
+        # Of files that are named like the folder of a reader.
+        "run-1-0.parquet": 31,
+        "run-2-0.parquet": 29,
         "c-1.txt": 31,
         # A killed process left the first; the second may be that of a running one.
         "d-1.77.tmp": 2,
@@ -37,6 +40,7 @@ def test_what_is_old_is_removed(tmp_path: Path) -> None:
         "a-1.parquet",
         "e-1.78.tmp",
         "notes.md",
+        "run-2-0.parquet",
         "run-at-work",
     ]
     assert (folder / "run-at-work" / "spilled" / "block").is_file()

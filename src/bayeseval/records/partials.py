@@ -58,7 +58,8 @@ class Partials:
         for path in folder.iterdir():
             # Another process may remove it first.
             with suppress(FileNotFoundError):
-                age, scratch = now - path.stat().st_mtime, path.name.startswith(SCRATCH)
+                age = now - path.stat().st_mtime
+                scratch = path.name.startswith(SCRATCH) and path.is_dir()
                 if not scratch and age > _MAX_AGE.get(path.suffix, math.inf):
                     path.unlink()
                 elif scratch and age > _MAX_AGE[".tmp"]:
