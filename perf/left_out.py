@@ -6,9 +6,8 @@ For every record i of B, with the effects integrated out given the sds (and load
     p(y_i | all others) = E[p(y_B | phi)] / E[p(y_B without i | phi)],
 
 means over draws of phi, both given the records that are not in B. The densities are bounded, so
-that both means have a finite variance, and one run of NUTS is enough for all records of B. The
-weights of a record are the densities of the others of B: their Pareto k-hat tells whether
-few draws dominate.
+that both means have a finite variance. The weights of a record are the densities of the others of
+B: their Pareto k-hat tells whether few draws dominate, which they do where B is large.
 """
 
 from __future__ import annotations
