@@ -8,6 +8,10 @@ constants. The error is how far batches of draws disagree, five of each chain.
 A low-rank interaction has as many posterior modes as its products have orders and signs, all alike.
 One proposal covers one of them: draws are moved to the mode of the first, and the integral over
 the points that are nearer to it than to its images is multiplied by the number of modes.
+
+A Gaussian in two thousand dimensions is no proposal. Where the noise is normal and interactions
+are low-rank, the effects and the loadings of models are therefore integrated out in closed form,
+given all sds and the loadings of the other factor, which leaves about a hundred parameters.
 """
 
 from __future__ import annotations
@@ -15,7 +19,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
 import jax
@@ -31,6 +35,9 @@ from bayeseval import names
 from bayeseval.comparison.bridge import bridge
 from bayeseval.design import Design
 from bayeseval.engines._density import sampled_variables, start_point
+from bayeseval.engines._leave_out_mixture import why_no_mixture
+from bayeseval.engines._marginal_density import build_marginal, in_parallel, one_thread_per_call
+from bayeseval.engines._marginal_prior import log_prior_density, scales_of
 from bayeseval.engines._numpyro_density import data_of, joint_density, log_density, structure_of
 
 Floats = npt.NDArray[np.float64]
@@ -87,6 +94,9 @@ def log_evidence(design: Design, *, draws: int, tune: int = _TUNE, seed: int) ->
         chains.run(jax.random.PRNGKey(seed), *arguments)
         drawn = chains.get_samples(group_by_chain=True)
         points = {name: drawn[name] for name in sampled_variables(design)}
+        if is_integrable(design):
+            with one_thread_per_call():
+                return over_effects(design, points, seed)
         first = jax.tree.map(lambda values: values[0, 0], points)
 
         def free(point: dict[str, jax.Array]) -> dict[str, jax.Array]:
@@ -110,6 +120,89 @@ def log_evidence(design: Design, *, draws: int, tune: int = _TUNE, seed: int) ->
         places = unflatten(jax.numpy.arange(flat.shape[2], dtype=flat.dtype))
         moves = symmetries(design, {k: np.asarray(v).astype(int) for k, v in places.items()})
         return bridged_in_one_mode(flat, log_posterior, units, seed, moves)
+
+
+def is_integrable(design: Design) -> bool:
+    """Whether effects can be integrated out given loadings; without any, engines do so."""
+    low_rank = any(term.rank for term in design.terms)
+    return low_rank and design.outcome.is_gaussian and why_no_mixture(design) is None
+
+
+def over_effects(design: Design, points: Mapping[str, npt.ArrayLike], seed: int) -> Evidence:
+    """Bridge the density of sds and of loadings of languages or tasks, the effects integrated out.
+
+    Parameters
+    ----------
+    design : Design
+        For which :func:`is_integrable` holds.
+    points : mapping of str to ndarray, shape (chain, draw, ...)
+        Draws of all variables.
+    seed : int
+    """
+    density = GivenLoadings.of(design)
+    flat = density.flat({name: np.asarray(values) for name, values in points.items()})
+    return bridged_in_one_mode(flat, density, 0.0, seed, symmetries(design, density.places))
+
+
+@dataclass(frozen=True, eq=False)
+class GivenLoadings:
+    """Log density of scores, log sds and loadings, the effects integrated out; score units.
+
+    Attributes
+    ----------
+    design : Design
+        Without the sds of low-rank interactions, which are not sds of effects here.
+    places : dict of str to ndarray of int
+        Where the values of every variable are among the parameters.
+    priors : dict of str to callable
+        Log densities of the sds of low-rank interactions.
+    """
+
+    design: Design
+    places: dict[str, npt.NDArray[np.intp]]
+    priors: dict[str, Callable[[Floats], Floats]]
+
+    @classmethod
+    def of(cls, design: Design) -> GivenLoadings:
+        """The density of a design."""
+        low_rank = {names.sd_name(term.name): term for term in design.terms if term.rank}
+        priors = {name: p for name, p in design.priors.items() if name not in low_rank}
+        reduced = replace(design, priors=priors)
+        shapes: dict[str, tuple[int, ...]] = dict.fromkeys(scales_of(reduced).names, ())
+        for name, term in low_rank.items():
+            shapes[name] = (term.rank,)
+            shapes[term.drawn_loadings[1]] = (term.rank, term.n_members(term.factors[1]))
+        places, d = {}, 0
+        for name, shape in shapes.items():
+            size = int(np.prod(shape))
+            places[name] = np.arange(d, d + size).reshape(shape)
+            d += size
+        of_sds = {name: log_prior_density(design.priors[name]) for name in low_rank}
+        return cls(reduced, places, of_sds)
+
+    def flat(self, points: Mapping[str, Floats]) -> Floats:
+        """Draws (chain, draw, ...) of all variables as parameters (chain, draw, parameter)."""
+        columns = []
+        for name in self.places:
+            values = points[name].reshape(*points[name].shape[:2], -1)
+            is_sd = name in self.priors or name in self.design.priors
+            columns.append(np.log(values) if is_sd else values)
+        return np.concatenate(columns, axis=-1)
+
+    def __call__(self, x: Floats) -> Floats:
+        """Log densities of points (n, parameter)."""
+        return np.concatenate(in_parallel(self._one, list(x)))
+
+    def _one(self, x: Floats) -> Floats:
+        value, loadings = 0.0, {}
+        for term in (term for term in self.design.terms if term.rank):
+            log_sd, other = x[self.places[names.sd_name(term.name)]], term.drawn_loadings[1]
+            sd, of_other = np.exp(log_sd), x[self.places[other]]
+            loadings[term.name] = sd, of_other
+            value += (self.priors[names.sd_name(term.name)](sd) + log_sd).sum()
+            value -= 0.5 * (of_other**2 + np.log(2.0 * np.pi)).sum()
+        marginal = build_marginal(self.design, loadings=loadings)
+        return np.asarray(value + marginal.log_posterior(x[None, : marginal.scales.n]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,8 +251,8 @@ def symmetries(design: Design, places: Mapping[str, npt.NDArray[np.intp]]) -> li
     ----------
     design : Design
     places : mapping of str to ndarray of int
-        Where the values of every sampled variable are among the parameters; of loadings and
-        their sds by product first.
+        Where the values of every variable are among the parameters; of loadings and their sds by
+        product first. Loadings that are integrated out have none.
     """
     d = 1 + max(int(where.max()) for where in places.values())
     moves = [Move(np.arange(d), np.ones(d))]
@@ -167,7 +260,10 @@ def symmetries(design: Design, places: Mapping[str, npt.NDArray[np.intp]]) -> li
         if not term.rank:
             continue
         # One with own sds of products; the loadings of models and of the other factor.
-        sd, loadings = places[names.sd_name(term.name)], [places[x] for x in term.drawn_loadings]
+        sd, loadings = (
+            places[names.sd_name(term.name)],
+            [places[name] for name in term.drawn_loadings if name in places],
+        )
         found = []
         orders = itertools.permutations(range(term.rank))
         signs = itertools.product((1.0, -1.0), repeat=term.rank)

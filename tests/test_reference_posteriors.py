@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import itertools
 import re
 import sys
 from pathlib import Path
@@ -12,12 +13,15 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.linalg import helmert
 from scipy.special import logsumexp
 
 from bayeseval import Records, load, simulate
-from bayeseval.design import build_design
+from bayeseval.design import Design, build_design
 from bayeseval.engines import SamplerSettings
+from bayeseval.engines._density import sampled_variables
 from bayeseval.engines._evidence import leave_group_out, without
+from bayeseval.engines._numpyro_density import log_density
 from bayeseval.fitting import prepare
 from bayeseval.spec import load_spec
 from tests.reference_posteriors import FOLDER, N_MCSE, reference
@@ -123,6 +127,68 @@ def test_a_bridge_covers_modes_that_are_images_of_one_another(script: ModuleType
     # Negative control: draws of one mode do not tell of the others.
     alone = known["bridged"](moves[0](draws[:1].repeat(4, axis=0)), log_posterior, 2.0, 1)
     assert abs(alone.value - exact) > 1.0
+
+
+def integral_over_effects(design: Design, point: dict[str, np.ndarray], given: Any) -> float:
+    """Log integral of the joint density over all variables but the given ones.
+
+    Its log is a quadratic polynomial of these, whose coefficients are found from its values.
+    """
+    variables = {k: v for k, v in sampled_variables(design).items() if k not in given}
+    basis = {
+        k: helmert(v.size) if v.zero_sum else np.eye(v.size or 1) for k, v in variables.items()
+    }
+    sizes = [(v.rank or 1) * len(basis[k]) for k, v in variables.items()]
+
+    def value(z: np.ndarray) -> float:
+        parts = np.split(z, np.cumsum(sizes)[:-1])
+        changed = {
+            name: (part.reshape(-1, len(basis[name])) @ basis[name]).reshape(variables[name].shape)
+            for name, part in zip(variables, parts, strict=True)
+        }
+        return float(sum(log_density(design, {**point, **changed}).values()))
+
+    steps = np.eye(sum(sizes))
+    zero, plus = value(0.0 * steps[0]), np.array([value(one) for one in steps])
+    minus = np.array([value(-one) for one in steps])
+    hessian = np.diag(plus + minus - 2.0 * zero)
+    for i, j in itertools.combinations(range(len(steps)), 2):
+        both = value(steps[i] + steps[j])
+        hessian[i, j] = hessian[j, i] = both - plus[i] - plus[j] + zero
+    gradient = (plus - minus) / 2.0
+    sign, log_det = np.linalg.slogdet(-hessian)
+    assert sign == 1.0
+    peak = zero - 0.5 * gradient @ np.linalg.solve(hessian, gradient)
+    return float(peak + 0.5 * (len(steps) * np.log(2.0 * np.pi) - log_det))
+
+
+def test_effects_are_integrated_out_given_loadings(script: ModuleType) -> None:
+    """Against the joint density: its integral over effects, of which it is a Gaussian."""
+    known = script.log_evidence.__globals__
+    spec = {**load_spec("additive").to_dict(), "low_rank": {"model:language": 2}}
+    table = simulate("additive", n_languages=4, n_tasks=2, n_models=3, seed=3).records
+    design = build_design(table, load_spec(spec))
+    assert known["is_integrable"](design)
+    assert not known["is_integrable"](build_design(table, load_spec("additive")))
+    density = known["GivenLoadings"].of(design)
+    rng = np.random.default_rng(1)
+    sizes = {name: variable.shape for name, variable in sampled_variables(design).items()}
+    for _ in range(2):
+        point = {name: np.exp(0.3 * rng.normal(size=shape)) for name, shape in sizes.items()}
+        draws = {name: values[None, None] for name, values in point.items()}
+        x = density.flat(draws)[0, 0]
+        assert len(x) == 4 + 2 + 2 * 4
+        is_sd = [name in density.priors or name in density.design.priors for name in density.places]
+        jacobian = sum(
+            float(x[where].sum())
+            for sd, where in zip(is_sd, density.places.values(), strict=True)
+            if sd
+        )
+        exact = integral_over_effects(design, point, density.places) + jacobian
+        assert density(x[None])[0] == pytest.approx(exact, abs=1e-6)
+        moved = {**point, "sd_residual": 1.01 * point["sd_residual"]}
+        other = integral_over_effects(design, moved, density.places) + jacobian
+        assert abs(density(x[None])[0] - other) > 1e-3
 
 
 def test_records_that_are_left_out_together_have_the_densities_of_each(script: Any) -> None:
