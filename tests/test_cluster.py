@@ -151,7 +151,7 @@ def test_a_piece_that_ends_every_worker_is_named(
     scheduler = cluster.scheduler
     before, scheduler.allowed_failures = scheduler.allowed_failures, 0
     try:
-        with pytest.raises(EngineError, match="a fit ended 1 worker that tried it; give workers"):
+        with pytest.raises(EngineError, match="a piece of work ended 1 worker that tried it; give"):
             run_all(
                 end_worker,
                 [0, 2, 1],
@@ -284,7 +284,7 @@ def in_this_process(threads: int) -> Iterator[LocalCluster]:
 def test_workers_with_threads_are_refused() -> None:
     with (
         in_this_process(threads=2) as cluster,
-        pytest.raises(EngineError, match="has 2 threads, and fits need a process each"),
+        pytest.raises(EngineError, match="has 2 threads, and pieces of work need a process each"),
     ):
         find_cluster(cluster.scheduler_address)
 

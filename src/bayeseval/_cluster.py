@@ -34,7 +34,7 @@ from bayeseval.errors import (
     argument,
 )
 
-__all__ = ["Cluster", "completed", "find_cluster"]
+__all__ = ["Cluster", "at_all_workers", "completed", "find_cluster", "this_worker"]
 
 Shared = TypeVar("Shared")
 Item = TypeVar("Item")
@@ -105,6 +105,17 @@ def find_cluster(address: str) -> Cluster:
     with _connected(cluster) as client:
         _check_workers(cluster, client)
     return cluster
+
+
+def at_all_workers(cluster: Cluster, work: Callable[[], None]) -> None:
+    """Let every worker tidy up. One that does not answer any more has nothing to tidy."""
+    with suppress(EngineError, OSError, TimeoutError), _connected(cluster) as client:
+        client.run(work, on_error="ignore", wait=True)
+
+
+def this_worker() -> str:
+    """The worker that runs the present piece of work, as messages name it."""
+    return f"worker {require('distributed', 'dask').get_worker().address}"
 
 
 def _checked(address: object) -> str:
@@ -231,7 +242,8 @@ def _fetched(cluster: Cluster, client: Any, future: Any) -> Any:
     except distributed.KilledWorker as error:
         ended = int(error.allowed_failures) + 1
         raise EngineError(
-            f"{cluster.address}: a fit ended {counted(ended, 'worker')} that tried it; {_ENDED}"
+            f"{cluster.address}: a piece of work ended {counted(ended, 'worker')} that tried it; "
+            f"{_ENDED}"
         ) from None
     except TimeoutError:
         raise
@@ -357,8 +369,8 @@ def _check_facts(
 ) -> None:
     if threads != 1:
         raise EngineError(
-            f"worker {worker} has {threads} threads, and fits need a process each; start workers "
-            "with one thread"
+            f"worker {worker} has {threads} threads, and pieces of work need a process each; "
+            "start workers with one thread"
         )
     names = [name for name in {**expected, **found} if found.get(name) != expected.get(name)]
     if names:

@@ -7,6 +7,7 @@ worker collects every file.
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import pickle
@@ -917,6 +918,8 @@ def test_workers_of_a_cluster_find_the_same_scores(
     monkeypatch.setattr(run, "load_encoder", None)
     assert main(remote) == 0
     assert sorted(kept) == ["eng_Latn", "swh_Latn", "zho_Hans"]
+    # The workers, which are threads of this process here, have released the model.
+    assert cluster._OF_THIS_PROCESS == []
     for name in ("alignment.csv", "pooled.csv"):
         pd.testing.assert_frame_equal(
             pd.read_csv(there / name), pd.read_csv(here / name), rtol=0, atol=2e-6
@@ -927,16 +930,20 @@ def test_workers_of_a_cluster_find_the_same_scores(
     capsys.readouterr()
     assert main([*remote, "--save-embeddings"]) == 2
     assert capsys.readouterr().err == (
-        "error: with --dask embeddings stay at the workers; leave out --save-embeddings, or "
-        "--dask\n"
+        "error: --save-embeddings cannot be combined with --dask: workers send back scores only\n"
     )
     assert main([*remote[:2], "/nowhere", *remote[3:]]) == 2
-    assert capsys.readouterr().err.startswith("error: /nowhere: no such folder; a model is")
+    said = capsys.readouterr().err
+    assert re.match(
+        r"error: worker tcp://[\d.:]+: /nowhere: no such folder; a model is a folder", said
+    )
+    assert cluster._OF_THIS_PROCESS == []
 
 
 def test_a_worker_with_another_model_is_refused(
-    folders: dict[str, Path], corpus: Path, tmp_path: Path
+    folders: dict[str, Path], corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(cluster, "this_worker", lambda: "worker tcp://10.0.0.6:4000")
     model = shutil.copytree(folders["llama"], tmp_path / "model")
     texts = read_parallel(corpus)
     extraction = Settings(device="cpu").extraction(str(model), texts)
@@ -944,13 +951,68 @@ def test_a_worker_with_another_model_is_refused(
     item = ("swh_Latn", texts.texts["swh_Latn"])
     part = cluster._scored((extraction, described), item, None)
     assert part["tokens"] == sum(len(line.split()) + 2 for line in item[1])
+    with_more = dataclasses.replace(described, versions={**described.versions, "accelerate": "9.9"})
+    with pytest.raises(EngineError, match=r"has accelerate \S+, another one 9\.9; give all"):
+        cluster._scored((extraction, with_more), item, None)
     weights = safetensors.numpy.load_file(model / "model.safetensors")
     trained = {name: 1.5 * values for name, values in weights.items()}
     safetensors.numpy.save_file(trained, model / "model.safetensors", metadata={"format": "pt"})
     # A later run is another extraction, for which the worker loads the model again.
     later = Settings(device="cpu").extraction(str(model), texts)
-    with pytest.raises(EngineError, match=r"a worker has weights \w{12}, another one \w{12}; give"):
+    load, before = cluster.load_encoder, []
+
+    def loaded(*arguments: Any, **options: Any) -> Any:
+        before.append(list(cluster._OF_THIS_PROCESS))
+        return load(*arguments, **options)
+
+    monkeypatch.setattr(cluster, "load_encoder", loaded)
+    message = r"^worker tcp://10.0.0.6:4000 has weights \w{12}, another one \w{12}; give all"
+    with pytest.raises(EngineError, match=message):
         cluster._scored((later, described), item, None)
+    # The first model was released before the second was loaded.
+    assert before == [[]]
+    cluster._release("another run")
+    assert [held.extraction for held in cluster._OF_THIS_PROCESS] == [later]
+    cluster._release(later.run)
+    assert cluster._OF_THIS_PROCESS == []
+
+
+def test_a_worker_stops_within_a_language_and_remembers_how_much_fits(
+    folders: dict[str, Path], corpus: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    texts = read_parallel(corpus)
+    extraction = Settings(device="cpu").extraction(str(folders["llama"]), texts)
+    described = cluster._described(extraction, None, None)
+    item = ("swh_Latn", texts.texts["swh_Latn"])
+    budgets: list[int] = []
+
+    def embed(*arguments: Any, token_budget: int, **options: Any) -> extract.Embedded:
+        budgets.append(token_budget)
+        found = extract.embed(*arguments, token_budget=token_budget, **options)
+        # As if memory had run out in the first language.
+        return dataclasses.replace(found, budget=min(token_budget, 64))
+
+    monkeypatch.setattr(cluster, "embed", embed)
+    heard: list[str] = []
+    part = cluster._scored((extraction, described), item, lambda *report: heard.append(report[0]))
+    assert budgets == [extraction.token_budget, 64]
+    assert part["budget"] == 64
+    batches = len(heard)
+    assert batches >= 3
+
+    def stop(*report: Any) -> None:
+        raise InterruptedError
+
+    with pytest.raises(InterruptedError):
+        cluster._scored((extraction, described), item, stop)
+    cluster._release(extraction.run)
+
+
+def test_a_home_that_nobody_has_is_no_folder(corpus: Path) -> None:
+    with pytest.raises(InputError, match=r"^~nobody-of-that-name/model: no such folder; a model"):
+        extract.load_encoder("~nobody-of-that-name/model")
+    texts = read_parallel(corpus)
+    assert Settings().extraction("~nobody-of-that-name/model", texts).model.startswith("~nobody")
 
 
 def test_two_runs_at_once_do_not_share_a_folder(

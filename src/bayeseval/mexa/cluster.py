@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import lru_cache
+from dataclasses import dataclass, replace
+from functools import partial
+from threading import Lock
 from typing import Final
 
-from bayeseval._cluster import Cluster
-from bayeseval._optional import versions
+from bayeseval._cluster import Cluster, at_all_workers, this_worker
+from bayeseval._optional import require, versions
 from bayeseval._processes import run_all
 from bayeseval._typing import Progress
-from bayeseval.errors import EngineError
+from bayeseval.errors import EngineError, InputError
 from bayeseval.mexa.extract import Dtype, Embedded, Embedding, Encoder, embed, load_encoder
 from bayeseval.mexa.measure import Part, part_of
 
-__all__ = ["Described", "Extraction", "describe", "score_at_workers"]
+__all__ = ["PACKAGES", "Described", "Extraction", "describe", "score_at_workers"]
 
-_PACKAGES: Final = ("torch", "transformers", "tokenizers", "accelerate")
+PACKAGES: Final = ("torch", "transformers", "tokenizers", "accelerate")
+"""What a model's numbers depend on, beside its weights."""
 _SHOWN: Final = 12
 
 
@@ -25,7 +27,8 @@ _SHOWN: Final = 12
 class Extraction:
     """What is the same for all languages: the model, and the sentences of the pivot.
 
-    A worker keeps a model for one `run` only: the files of a folder may change between two.
+    A worker keeps a model for one `run` only, and releases it when the run has ended: the files of
+    a folder may change between two.
     """
 
     run: str
@@ -108,30 +111,27 @@ def score_at_workers(
     EngineError
         If a worker has another model or other packages, or the cluster is lost.
     """
-    run_all(
-        _scored,
-        [(label, tuple(texts[label])) for label in left],
-        shared=(extraction, described),
-        jobs=cluster,
-        stage="scoring languages",
-        progress=lambda *report: beat(),
-        keep=lambda position, part: keep(left[position], part),
-    )
+    try:
+        run_all(
+            _scored,
+            [(label, tuple(texts[label])) for label in left],
+            shared=(extraction, described),
+            jobs=cluster,
+            stage="scoring languages",
+            progress=lambda *report: beat(),
+            keep=lambda position, part: keep(left[position], part),
+        )
+    finally:
+        at_all_workers(cluster, partial(_release, extraction.run))
 
 
 def _described(extraction: Extraction, nothing: None, beat: Progress | None) -> Described:
     """One piece of work: load the model, and say what it is."""
-    encoder = _loaded(extraction)
-    bare = Encoder(
-        name=encoder.name,
-        fingerprint=encoder.fingerprint,
-        device=encoder.device,
-        dtype=encoder.dtype,
-        limit=encoder.limit,
-        model=None,
-        tokenizer=None,
-    )
-    return Described(bare, versions(_PACKAGES))
+    return _described_as(_held(extraction, beat).encoder)
+
+
+def _described_as(encoder: Encoder) -> Described:
+    return Described(replace(encoder, model=None, tokenizer=None), versions(PACKAGES))
 
 
 def _scored(
@@ -139,33 +139,83 @@ def _scored(
 ) -> Part:
     """One piece of work: the scores of one language."""
     extraction, expected = shared
-    found = _described(extraction, None, None).facts()
-    for name, value in expected.facts().items():
-        if found.get(name) != value:
+    held = _held(extraction, beat)
+    wanted, found = expected.facts(), _described_as(held.encoder).facts()
+    for name in {**wanted, **found}:
+        if found.get(name) != wanted.get(name):
             raise EngineError(
-                f"a worker has {name} {found.get(name, 'missing')}, another one {value}; give all "
-                "workers the same model and the same packages"
+                f"{this_worker()} has {name} {found.get(name, 'missing')}, another one "
+                f"{wanted.get(name, 'missing')}; give all workers the same model and the same "
+                "packages"
             )
     label, texts = item
-    pivot = _pivot(extraction)
-    return part_of(pivot if label == extraction.pivot else _embedded(extraction, texts), pivot)
+    if held.pivot is None:
+        held.pivot = held.embedded(extraction.texts, beat)
+    is_pivot = label == extraction.pivot
+    return part_of(held.pivot if is_pivot else held.embedded(texts, beat), held.pivot)
 
 
-# A worker keeps the model, and the embeddings of the pivot, for all its languages.
-@lru_cache(maxsize=1)
-def _loaded(extraction: Extraction) -> Encoder:
-    return load_encoder(extraction.model, device=extraction.device, dtype=extraction.dtype)
+@dataclass(eq=False)
+class _Held:
+    """What a worker keeps between the languages of one run."""
+
+    extraction: Extraction
+    encoder: Encoder
+    budget: int
+    pivot: Embedded | None = None
+
+    def embedded(self, texts: Sequence[str], beat: Progress | None) -> Embedded:
+        """Embeddings, in batches as small as memory has made them so far."""
+        found = embed(
+            self.encoder,
+            texts,
+            embedding=self.extraction.embedding,
+            token_budget=self.budget,
+            beat=lambda: _call(beat),
+        )
+        self.budget = min(self.budget, found.budget)
+        return found
 
 
-@lru_cache(maxsize=1)
-def _pivot(extraction: Extraction) -> Embedded:
-    return _embedded(extraction, extraction.texts)
+# At most one: a model may take most of a worker's memory. Workers of one process share it.
+_OF_THIS_PROCESS: Final[list[_Held]] = []
+_LOCK: Final = Lock()
 
 
-def _embedded(extraction: Extraction, texts: Sequence[str]) -> Embedded:
-    return embed(
-        _loaded(extraction),
-        texts,
-        embedding=extraction.embedding,
-        token_budget=extraction.token_budget,
-    )
+def _held(extraction: Extraction, beat: Progress | None) -> _Held:
+    """The model of a run; that of an earlier run is released before it is loaded."""
+    with _LOCK:
+        if not any(held.extraction.run == extraction.run for held in _OF_THIS_PROCESS):
+            _release_all()
+            _call(beat)
+            try:
+                encoder = load_encoder(
+                    extraction.model, device=extraction.device, dtype=extraction.dtype
+                )
+            except InputError as error:
+                raise InputError(f"{this_worker()}: {error}") from error
+            _OF_THIS_PROCESS.append(_Held(extraction, encoder, extraction.token_budget))
+            _call(beat)
+        return _OF_THIS_PROCESS[0]
+
+
+def _release(run: str) -> None:
+    """Let go of the model of a run, and leave that of another one alone."""
+    with _LOCK:
+        if any(held.extraction.run == run for held in _OF_THIS_PROCESS):
+            _release_all()
+
+
+def _release_all() -> None:
+    if not _OF_THIS_PROCESS:
+        return
+    _OF_THIS_PROCESS.clear()
+    torch = require("torch", "mexa")
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()
+
+
+def _call(beat: Progress | None) -> None:
+    """Let the caller stop this piece of work."""
+    if beat is not None:
+        beat("embedding", 0, 1, "")

@@ -127,8 +127,9 @@ def load_encoder(
         raise InputError(f"dtype must be one of {', '.join(get_args(Dtype))}; got {dtype!r}")
     place, spread = _device(torch, device)
     wanted = "float32" if dtype == "auto" and place.type == "cpu" else dtype
-    source = str(Path(name).expanduser()) if Path(name).expanduser().exists() else name
-    if source == name and not Path(name).exists() and re.match(r"[./~]|.*/.*/", name):
+    folder = model_folder(name)
+    source = name if folder is None else str(folder)
+    if folder is None and re.match(r"[./~]|.*/.*/", name):
         raise InputError(f"{name}: no such folder; a model is a folder or a Hub name OWNER/MODEL")
     options: dict[str, Any] = {"dtype": wanted if wanted == "auto" else getattr(torch, wanted)}
     if spread:
@@ -170,6 +171,16 @@ def load_encoder(
         model=model,
         tokenizer=tokenizer,
     )
+
+
+def model_folder(name: str) -> Path | None:
+    """The folder that a model's name means, if there is one."""
+    try:
+        folder = Path(name).expanduser()
+    except RuntimeError:
+        # ~name, and no user of this machine has that name.
+        return None
+    return folder if folder.exists() else None
 
 
 def embed(

@@ -17,8 +17,15 @@ from bayeseval._cluster import find_cluster
 from bayeseval._optional import require, versions
 from bayeseval.errors import InputError, argument
 from bayeseval.mexa.alignment import Pooling
-from bayeseval.mexa.cluster import Extraction, describe, score_at_workers
-from bayeseval.mexa.extract import TOKEN_BUDGET, Dtype, Embedded, Embedding, load_encoder
+from bayeseval.mexa.cluster import PACKAGES, Extraction, describe, score_at_workers
+from bayeseval.mexa.extract import (
+    TOKEN_BUDGET,
+    Dtype,
+    Embedded,
+    Embedding,
+    load_encoder,
+    model_folder,
+)
 from bayeseval.mexa.measure import Measured, measure, run_key
 from bayeseval.mexa.parallel import Parallel, text_hash
 from bayeseval.output.store import RUN_FILE, read_run
@@ -27,7 +34,8 @@ __all__ = ["Aligned", "Settings", "align"]
 
 Report = Callable[[str, int, int, str], None]
 
-_PACKAGES: Final = ("bayeseval", "torch", "transformers", "tokenizers", "accelerate", "numpy")
+# What this machine scores with; the model's packages are those of the machine that loads it.
+_OWN: Final = ("bayeseval", "numpy")
 # Enough of a SHA-256 for the name of a folder.
 _SHORT: Final = 12
 
@@ -53,10 +61,10 @@ class Settings:
 
     def extraction(self, model: str, parallel: Parallel) -> Extraction:
         """What workers of a cluster need for every language; folders with their whole path."""
-        folder = Path(model).expanduser()
+        folder = model_folder(model)
         return Extraction(
             uuid4().hex,
-            str(folder.resolve()) if folder.exists() else model,
+            model if folder is None else str(folder.absolute()),
             self.device,
             self.dtype,
             self.embedding,
@@ -135,21 +143,22 @@ def align(
     """
     if dask is not None and save_embeddings:
         raise InputError(
-            f"with {argument('dask')} embeddings stay at the workers; leave out "
-            f"{argument('save_embeddings')}, or {argument('dask')}"
+            f"{argument('save_embeddings')} cannot be combined with {argument('dask')}: workers "
+            "send back scores only"
         )
     cluster = None if dask is None else find_cluster(dask)
-    elsewhere, packages = None, versions(_PACKAGES)
+    elsewhere = None
     progress("loading the model", 0, 1, model)
     if cluster is None:
         # In a log file bars are noise.
         encoder = load_encoder(
             model, device=settings.device, dtype=settings.dtype, bars=bars and sys.stderr.isatty()
         )
+        packages = versions(PACKAGES)
     else:
         extraction = settings.extraction(model, parallel)
         described = describe(extraction, cluster, progress)
-        encoder, packages = described.encoder, {**packages, **described.versions}
+        encoder, packages = described.encoder, dict(described.versions)
         elsewhere = partial(score_at_workers, extraction, described, parallel.texts, cluster)
     progress("loading the model", 1, 1, f"{encoder.name} on {encoder.device}, {encoder.dtype}")
     key = run_key(encoder, parallel, settings.embedding)
@@ -190,7 +199,7 @@ def align(
         "tokens_of_this_run": measured.embedded,
         "seconds_of_this_run": round(measured.seconds, 3),
         "notes": list(measured.notes),
-        "versions": {"python": platform.python_version(), **packages},
+        "versions": {"python": platform.python_version(), **versions(_OWN), **packages},
         "platform": f"{sys.platform} {platform.machine()}",
     }
     return Aligned(measured, run, files)
