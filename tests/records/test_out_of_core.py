@@ -21,7 +21,10 @@ from hypothesis import strategies as st
 
 import bayeseval as be
 from bayeseval.errors import EngineError, InputError
+from bayeseval.readers import compressed
+from bayeseval.readers.scans import open_engine
 from bayeseval.records import Records, average_over_others, item_variance, reduce_replicates
+from bayeseval.records.partials import Partials
 from bayeseval.records.row_groups import _merged
 
 MEMORY = "1GB"
@@ -393,6 +396,38 @@ def test_packed_rows_that_take_no_place_are_refused(tmp_path: Path) -> None:
             be.load(file, memory=MEMORY)
         refused = f"{file}: the unpacked file is larger than 17 MB, the most that is read"
         assert (refused in str(caught.value)) == (size == 20)
+
+
+def test_packed_rows_are_unpacked_for_their_size_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "rows.csv.gz"
+    head = "model,language,score\nA,de,0.5\nA,fr,0.5\nB,de,0.5\nB,fr,0.25\n"
+    file.write_bytes(gzip.compress(head.encode()))
+    unpacked, pieces = [], compressed.unpacked_pieces
+
+    def counted(path: Path, *arguments: Any) -> Any:
+        unpacked.append(path)
+        return pieces(path, *arguments)
+
+    monkeypatch.setattr(compressed, "unpacked_pieces", counted)
+    first, again = (be.load(file, memory=MEMORY).table for _ in range(2))
+    pd.testing.assert_frame_equal(first, again)
+    assert unpacked == [file]
+    file.write_bytes(gzip.compress(head.replace("0.25", "0.75").encode()))
+    changed = be.load(file, memory=MEMORY).table
+    assert unpacked == [file, file]
+    assert changed["score"].max() == 0.75
+
+
+def test_the_scratch_folder_of_a_reader_at_work_stays(tmp_path: Path) -> None:
+    with open_engine([], memory=10**9, folder=tmp_path / "cache" / "rows") as engine:
+        for is_used in (True, False):
+            os.utime(engine.folder, (0.0, 0.0))
+            if is_used:
+                engine.run("SELECT 1", source="a query")
+            Partials.open(tmp_path / "cache")
+            assert engine.folder.is_dir() == is_used
 
 
 def test_a_number_of_too_many_digits_is_refused_with_its_row(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from bayeseval._special import refuse_special
 from bayeseval._text import Note, counted, plain, show
 from bayeseval._typing import Progress
 from bayeseval.errors import InputError, not_utf8
-from bayeseval.readers.compressed import unpack, unpacked_pieces, unpacked_start
+from bayeseval.readers.compressed import unpack, unpacked_pieces, unpacked_start, within
 from bayeseval.readers.raw import RawTable
 
 __all__ = [
@@ -393,7 +393,6 @@ def _byte_lines(path: Path) -> Iterator[bytes]:
 
 def _chunks(path: Path) -> Iterator[bytes]:
     """The bytes of a file, unpacked if packed, up to the bound."""
-    total = 0
     refuse_special(path)
     try:
         if path.stat().st_size > MAX_BYTES:
@@ -401,14 +400,7 @@ def _chunks(path: Path) -> Iterator[bytes]:
                 f"{path}: the file is larger than {MAX_BYTES / 1e9:.1f} GB, the most that is read"
             )
         with path.open("rb") as file:
-            for chunk in unpacked_pieces(path, file, file.peek(4)):
-                total += len(chunk)
-                if total > _MAX_UNPACKED:
-                    raise InputError(
-                        f"{path}: the unpacked file is larger than {_MAX_UNPACKED / 1e9:.1f} GB,"
-                        " the most that is read"
-                    )
-                yield chunk
+            yield from within(_MAX_UNPACKED, path, unpacked_pieces(path, file, file.peek(4)))
     except OSError as problem:
         raise InputError(f"{path}: cannot be read: {problem.strerror or problem}") from problem
 

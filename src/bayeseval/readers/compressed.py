@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import gzip
+import hashlib
 import io
+import os
 import re
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
@@ -17,11 +19,13 @@ from bayeseval.errors import InputError
 __all__ = [
     "PACKED_SUFFIXES",
     "check_unpacked_size",
+    "state_of",
     "stem_of",
     "suffix_of",
     "unpack",
     "unpacked_pieces",
     "unpacked_start",
+    "within",
 ]
 
 PACKED_SUFFIXES: Final = (".gz", ".zst")
@@ -36,6 +40,8 @@ _MARK: Final = 4
 _MAX_RATIO: Final = 100
 _SMALL: Final = 1 << 24
 _CHUNK: Final = 1 << 20
+# Of a SHA-256, enough for a name.
+_DIGITS: Final = 32
 
 
 def suffix_of(path: Path) -> str:
@@ -74,35 +80,83 @@ def unpack(path: Path, data: bytes, *, limit: int) -> bytes:
     """
     if not _packing(data):
         return data
-    limit = min(limit, max(_SMALL, _MAX_RATIO * len(data)))
-    return b"".join(_within(limit, path, io.BytesIO(data), data[:_MARK]))
+    pieces, most = unpacked_pieces(path, io.BytesIO(data), data[:_MARK]), _most_of(len(data))
+    if most < limit:
+        return b"".join(within(most, path, pieces, of_its_size=True))
+    return b"".join(within(limit, path, pieces))
 
 
-def check_unpacked_size(path: Path) -> None:
+def check_unpacked_size(path: Path, *, seen: Path) -> None:
     """Unpack a file of any size, keep nothing, and refuse it like :func:`unpack`.
+
+    Parameters
+    ----------
+    path : Path
+    seen : Path
+        A folder that remembers by empty files what was found sound, so that a file that did not
+        change since is not unpacked again.
 
     Raises
     ------
     InputError
         If the file is damaged, or more than 16 MiB and 100 times its size when unpacked.
     """
-    limit = max(_SMALL, _MAX_RATIO * path.stat().st_size)
+    state = hashlib.sha256(state_of(path).encode("utf-8", "surrogateescape")).hexdigest()
+    sound = seen / f"sound-{state[:_DIGITS]}.txt"
+    if sound.is_file():
+        os.utime(sound)
+        return
     with path.open("rb") as file:
         mark = file.read(_MARK)
         file.seek(0)
-        for _ in _within(limit, path, file, mark):
+        most = _most_of(path.stat().st_size)
+        for _ in within(most, path, unpacked_pieces(path, file, mark), of_its_size=True):
             pass
+    sound.touch()
 
 
-def _within(limit: int, path: Path, file: BinaryIO, mark: bytes) -> Iterator[bytes]:
-    """The pieces of an unpacked file, up to so many bytes in all."""
+def state_of(file: Path) -> str:
+    """What tells one content of a file from a later one: path, size and time of change."""
+    status = file.stat()
+    return f"{file.resolve()}\n{status.st_size}\n{status.st_mtime_ns}"
+
+
+def _most_of(packed: int) -> int:
+    """How many bytes a packed file of so many may hold."""
+    return max(_SMALL, _MAX_RATIO * packed)
+
+
+def within(
+    limit: int, path: Path, pieces: Iterable[bytes], *, of_its_size: bool = False
+) -> Iterator[bytes]:
+    """The pieces of an unpacked file, up to so many bytes in all.
+
+    Parameters
+    ----------
+    limit : int
+    path : Path
+        For messages.
+    pieces : iterable of bytes
+    of_its_size : bool
+        Whether the limit follows from the size of the packed file.
+
+    Raises
+    ------
+    InputError
+        If there are more bytes.
+    """
     total = 0
-    for piece in unpacked_pieces(path, file, mark):
+    for piece in pieces:
         total += len(piece)
         if total > limit:
+            size = f"{limit / 1e6:.0f} MB" if limit < 1e9 else f"{limit / 1e9:.1f} GB"
+            advice = (
+                " of a packed file of this size; unpack it and read that file"
+                if of_its_size
+                else ""
+            )
             raise InputError(
-                f"{path}: the unpacked file is larger than {limit / 1e6:.0f} MB, the most that is"
-                " read of a packed file of this size; unpack it and read that file"
+                f"{path}: the unpacked file is larger than {size}, the most that is read{advice}"
             )
         yield piece
 

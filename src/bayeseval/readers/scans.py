@@ -181,13 +181,19 @@ class Engine:
         InputError
             One line, if a file is damaged or the memory does not suffice.
         """
+        self._stay()
         with explained(source, self.memory):
             return self.connection.sql(sql).to_arrow_table()
 
     def execute(self, sql: str, *, source: str) -> None:
         """Run a statement; raises as :meth:`run`."""
+        self._stay()
         with explained(source, self.memory):
             self.connection.execute(sql)
+
+    def _stay(self) -> None:
+        # Scratch folders that nobody has used for a day are removed.
+        os.utime(self.folder)
 
     def first(self, scan: Scan, where: str, cell: str) -> tuple[int, Any] | None:
         """Number of the first row where a condition holds, counted from 1, and a cell of it."""
@@ -334,7 +340,7 @@ def _scan(engine: Engine, file: Path, link: Path, place: int) -> Scan:
         relation = f"read_parquet({literal(str(link))}, hive_partitioning = false)"
         return typed_scan(engine, source, relation)
     if file.suffix.casefold() == ".gz":
-        check_unpacked_size(file)
+        check_unpacked_size(file, seen=engine.folder.parent)
     else:
         _refuse_holes(file)
     if suffix in _JSON_LINES:

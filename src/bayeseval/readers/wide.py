@@ -45,7 +45,7 @@ from bayeseval.readers.printed import (
     without_marks,
 )
 from bayeseval.readers.raw import RawTable, make_table, with_constants
-from bayeseval.readers.scores import Score, lower_is_better, settle
+from bayeseval.readers.scores import Score, settle
 from bayeseval.readers.unclear import has_deep_header, refuse_deep_header, refuse_metrics
 
 if TYPE_CHECKING:
@@ -363,7 +363,6 @@ def _cell_scores(
             where=where,
             # One error beside two values belongs to neither for certain.
             se=cell.se if len(cell.values) == 1 else None,
-            higher=not lower_is_better(name),
             extra=extra,
         )
 

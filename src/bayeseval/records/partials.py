@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from bayeseval.errors import InputError
+from bayeseval.readers.compressed import state_of
 from bayeseval.readers.scans import SCRATCH
 
 __all__ = ["Partials", "file_digest"]
@@ -79,8 +80,7 @@ class Partials:
         make : callable
             Writes the result to a path.
         """
-        status = file.stat()
-        key = f"{file.resolve()}\n{status.st_size}\n{status.st_mtime_ns}\n{what}"
+        key = f"{state_of(file)}\n{what}"
         name = re.sub(r"[^\w-]+", "_", file.stem)[:40]
         digest = hashlib.sha256(key.encode("utf-8", "surrogateescape")).hexdigest()[:_DIGITS]
         target = self.folder / f"{name}-{digest}.parquet"
