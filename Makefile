@@ -7,7 +7,7 @@ MODEL ?=
 ENGINE ?= auto
 WORKERS ?= 2
 ARGS ?=
-MEASUREMENTS ?= import_time readers whole_command ess_per_second parametric_bootstrap scaling replicates recovery
+MEASUREMENTS ?= import_time readers whole_command warm_fit ess_per_second parametric_bootstrap scaling replicates recovery
 
 BIN := $(VENV)/bin
 BOOTSTRAP := $(PYTHON) scripts/bootstrap.py --venv $(VENV)

@@ -64,6 +64,13 @@ def results(name: str) -> pd.DataFrame | None:
     return pd.read_csv(path) if path.is_file() else None
 
 
+def _of_row(table: pd.DataFrame | None, column: str, label: str, what: str) -> float | None:
+    """One number of a table; None where it was not measured."""
+    if table is None or label not in set(table[column]):
+        return None
+    return float(table.set_index(column)[what].loc[label])
+
+
 def claims() -> list[Claim]:
     """Every target of the marginal engine, with what was measured."""
     ess = results("ess_per_second")
@@ -86,6 +93,21 @@ def claims() -> list[Claim]:
     share = None if whole is None else float(whole["share of bambi"].iloc[0])
     what = "wall time of the whole command / the same with bambi"
     found.append(Claim(what, share, 1 / 3, False, "python perf/whole_command.py"))
+    for model, most in (("additive", 6.0), ("dataset", 15.0)):
+        value = _of_row(whole, "what", f"fit.py {model}, all files", "median s")
+        what = f"the whole command, `{model}`, with checks, figures and page, s"
+        found.append(Claim(what, value, most, False, "python perf/whole_command.py"))
+
+    warm = results("warm_fit")
+    value = _of_row(warm, "engine", "marginal", "seconds")
+    what, command = "`fit`, `additive`, in a warm process, s", "python perf/warm_fit.py"
+    found.append(Claim(what, value, 0.5, False, command))
+    value = _of_row(warm, "engine", "pymc", "ours / this")
+    what = "ESS per second of the same call / with PyMC"
+    found.append(Claim(what, value, 30.0, True, command))
+    value = _of_row(results("import_time"), "what", "bayeseval.load('mega')", "median s")
+    what = "`import bayeseval; bayeseval.load('mega')`, s"
+    found.append(Claim(what, value, 1.2, False, "python perf/import_time.py"))
 
     refits = results("bootstrap")
     for model in ("paper", "additive"):
@@ -145,6 +167,8 @@ def sections() -> str:
     for name, title in (
         ("ess_per_second", "Effective draws per second, MEGA"),
         ("whole_command", "The whole command, cold"),
+        ("warm_fit", "One call of `fit`, warm"),
+        ("import_time", "Until something happens"),
         ("bootstrap", "Parametric bootstrap"),
         ("replicates", "Seeds and bootstrapped test sets"),
         ("scaling_records", "Growth with the records"),
@@ -152,6 +176,8 @@ def sections() -> str:
         ("scaling_front", "From a data frame to a design"),
         ("rows", "Rows that do not fit into memory"),
         ("many_records", "Many records, the whole command"),
+        ("database", "Rows in a database"),
+        ("limits", "The largest tables"),
         ("readers", "Reading files, compared with plain pandas"),
     ):
         table = results(name)

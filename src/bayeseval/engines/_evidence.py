@@ -176,7 +176,7 @@ def log_evidence(
     Parameters
     ----------
     design : Design
-        A design for which `marginal.why_no_closed_form` is None.
+        A design for which `marginal.why_not` is None.
     seed : int
         Seed of the quasi-random points.
     n_points : int
@@ -192,7 +192,7 @@ def _log_evidence(
     design: Design, seed: np.random.SeedSequence, n_points: int, start: Floats | None
 ) -> tuple[Evidence, Floats]:
     marginal, level_start = with_informed_levels(build_marginal(design), design)
-    proposal = scale_proposal(marginal, design, start=level_start if start is None else start)
+    proposal = scale_proposal(marginal, design, start=start if level_start is None else level_start)
     adapted = _importance.sample_adaptively(
         lambda points, _: (marginal.log_posterior(points), None),
         proposal,
@@ -222,7 +222,7 @@ def leave_group_out(
     Parameters
     ----------
     design : Design
-        A design for which `marginal.why_no_closed_form` is None.
+        A design for which `marginal.why_not` is None.
     by : {"record", "language", "task", "model"}
         What is left out at a time. The effects of a left-out level have their prior; the
         priors are those of the whole table.

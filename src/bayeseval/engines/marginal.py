@@ -281,7 +281,7 @@ class _Run:
         most = max(_LEAST_POINTS, _power_of_two(self.n_draws))
         least = max(_LEAST_POINTS, _power_of_two(self.n_draws // _DRAWS_PER_POINT))
         if self.marginal.scales.levels is not None:
-            # In more dimensions fewer points are effective (0.6 of them on MEGA): enough at
+            # In more dimensions fewer points are effective (half of them on MEGA): enough at
             # once is cheaper than a second try.
             least *= 2
         return max(least, min(most, _power_of_two(int(affordable)) // 2))
