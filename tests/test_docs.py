@@ -111,7 +111,7 @@ STATED: dict[str, dict[str, str]] = {
     "threat_model": {
         "limits of files, tables, labels and posteriors": "16,384 5,000,000 50 500,000 1,000,000 "
         "500 200 524,288 64 10,000 100 1,000 2,000 1000 0.000001 1,000,000,000 256",
-        "files that the script generates, which a test counts": "3,000",
+        "files that the script generates, which a test counts": "5,000",
         "the day on which pins were compared, how many, version and finds of the control": "26 213 "
         "210 0.0.5 531",
     },
