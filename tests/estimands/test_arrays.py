@@ -43,6 +43,17 @@ def test_interval_summary_matches_numpy_column_by_column(draws, ci_prob):
         assert summary.lower[i] <= summary.median[i] <= summary.upper[i]
 
 
+@given(array_strategy(float, st.tuples(st.integers(2, 40), st.just(2))), st.floats(0.05, 0.99))
+def test_quantiles_are_those_of_numpy_to_the_last_bit(draws, ci_prob):
+    draws = np.nan_to_num(np.clip(draws, -1e9, 1e9))
+    tail = (1.0 - ci_prob) / 2.0
+    summary = interval_summary(draws, ci_prob=ci_prob)
+    ordered = np.sort(draws, axis=0)
+    found = np.array([summary.lower, summary.median, summary.upper])
+    expected = np.quantile(ordered, [tail, 0.5, (1.0 + ci_prob) / 2.0], axis=0)
+    np.testing.assert_array_equal(found, expected)
+
+
 def test_nan_draws_are_left_out_per_column():
     draws = np.array([[1.0, 5.0, np.nan], [np.nan, 6.0, np.nan], [3.0, 7.0, np.nan]])
     summary = interval_summary(draws, ci_prob=0.95)

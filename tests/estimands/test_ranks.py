@@ -20,6 +20,7 @@ from bayeseval.estimands import (
     rank_draws,
     rank_probabilities,
     rank_sets,
+    ranks,
     tie_groups,
 )
 from bayeseval.estimands.ranks import p_better
@@ -141,8 +142,10 @@ def test_tie_groups_of_missing_levels_and_point_estimates():
     np.testing.assert_array_equal(tie_groups(VALUES[:1], highest_first=True), [0, 0, 0])
 
 
+@pytest.mark.parametrize("at_a_time", [ranks._DIFFERENCES, 600])
 @pytest.mark.parametrize("highest_first", [True, False])
-def test_pairwise_matches_a_naive_loop(highest_first):
+def test_pairwise_matches_a_naive_loop(highest_first, at_a_time, monkeypatch):
+    monkeypatch.setattr(ranks, "_DIFFERENCES", at_a_time)
     values = np.random.default_rng(0).normal([1.0, 1.3, 0.2, 1.1], 0.5, size=(300, 4))
     values[3, 1] = NAN
     result = pairwise_differences(values, highest_first=highest_first, ci_prob=0.8)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from numbers import Real
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -115,15 +115,31 @@ def interval_summaries(
             quantiles[0, members] = block[0]
             continue
         sd[members] = block.std(axis=0, ddof=1)
-        method: Literal["inverted_cdf", "linear"] = "inverted_cdf" if ranks else "linear"
         # Sorted rows of draws: three times as fast as selection down the columns.
         ordered = np.sort(np.ascontiguousarray(block.T), axis=1)
-        quantiles[:, members] = np.quantile(ordered, at, axis=1, method=method)
+        quantiles[:, members] = (
+            np.quantile(ordered, at, axis=1, method="inverted_cdf")
+            if ranks
+            else [_quantile(ordered, q) for q in at]
+        )
     median, *ends = (row.reshape(shape) for row in quantiles)
     of_all = mean.reshape(shape), median, sd.reshape(shape)
     return tuple(
         Interval(*of_all, lower, upper) for lower, upper in zip(ends[::2], ends[1::2], strict=True)
     )
+
+
+def _quantile(ordered: Floats, q: float) -> Floats:
+    """The quantile of rows that are sorted, to the last bit that of `np.quantile`.
+
+    `np.quantile` would sort them once more.
+    """
+    position = q * (ordered.shape[1] - 1)
+    below = int(position)
+    share = position - below
+    low, high = ordered[:, below], ordered[:, min(below + 1, ordered.shape[1] - 1)]
+    step = high - low
+    return np.asarray(high - step * (1.0 - share) if share >= 0.5 else low + step * share)
 
 
 def finite_sd(effects: Floats) -> Floats:
