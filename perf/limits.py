@@ -5,7 +5,8 @@
 Simulated tables that grow in one direction: languages, models, or records. Each is written to a
 Parquet file and given to the whole command, `bayeseval fit`, with its checks, figures and page,
 in a process of its own. With the way `rows` the table is a folder of Parquet files with answers to
-test items, which the command reduces with ``--memory 2GB`` (`rows.py` has more rows).
+test items, which the command reduces with ``--memory 2GB`` (`rows.py` also kills it and goes on);
+a billion of them take ``--most-seconds 1500``.
 A command that needs more memory or more CPU time than allowed is stopped, and its row says so:
 these are the limits of this measurement, not of the library.
 Otherwise `outcome` is ``done``, ``gate failed``, or the line with which the command refuses.
@@ -80,7 +81,7 @@ def cases() -> list[Case]:
         for n in sizes:
             found.append(Case("records", model, engine, Shape(200, 50, max(20, n // 8_000), n)))
     cells = Shape(rows.LANGUAGES, rows.TASKS, 100, 0)
-    for items in (10, 100, 1_000):
+    for items in (10, 100, 1_000, 10_000, 100_000):
         n = cells.languages * cells.tasks * cells.models * items
         found.append(Case("rows", "additive", "marginal", cells._replace(records=n)))
     return found
