@@ -32,11 +32,12 @@ from numpyro.infer.util import compute_log_probs, potential_energy, unconstrain_
 from scipy.linalg import cholesky, solve_triangular
 
 from bayeseval import names
+from bayeseval._processes import in_threads
 from bayeseval.comparison.bridge import bridge
 from bayeseval.design import Design
 from bayeseval.engines._density import sampled_variables, start_point
 from bayeseval.engines._leave_out_mixture import why_no_mixture
-from bayeseval.engines._marginal_density import build_marginal, in_parallel, one_thread_per_call
+from bayeseval.engines._marginal_density import build_marginal, one_thread_per_call
 from bayeseval.engines._marginal_prior import log_prior_density, scales_of
 from bayeseval.engines._numpyro_density import data_of, joint_density, log_density, structure_of
 
@@ -191,7 +192,7 @@ class GivenLoadings:
 
     def __call__(self, x: Floats) -> Floats:
         """Log densities of points (n, parameter)."""
-        return np.concatenate(in_parallel(self._one, list(x)))
+        return np.concatenate(in_threads(self._one, list(x)))
 
     def _one(self, x: Floats) -> Floats:
         value, loadings = 0.0, {}

@@ -23,12 +23,13 @@ from scipy.special import logsumexp
 from scipy.stats import multivariate_normal
 
 from bayeseval import names
+from bayeseval._processes import in_threads
 from bayeseval.design import Design
 from bayeseval.engines import SamplerSettings, load_engine
 from bayeseval.engines._evidence import without
 from bayeseval.engines._leave_out import Point
 from bayeseval.engines._leave_out_mixture import marginals_at, prior_at
-from bayeseval.engines._marginal_density import in_parallel, one_thread_per_call
+from bayeseval.engines._marginal_density import one_thread_per_call
 from bayeseval.engines.base import residual_sd
 
 Floats = npt.NDArray[np.float64]
@@ -121,7 +122,7 @@ def joint_densities(
         )
 
     with one_thread_per_call():
-        return np.stack(in_parallel(work, range(n)))
+        return np.stack(in_threads(work, range(n)))
 
 
 def _log_normal(error: Floats, covariance: Floats) -> float:

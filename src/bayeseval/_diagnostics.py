@@ -7,12 +7,11 @@ other and takes as long to import as a small fit.
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 import numpy as np
 
-from bayeseval._processes import own_cores
+from bayeseval._processes import in_threads
 from bayeseval._typing import Floats, Index
 
 __all__ = ["Convergence", "convergence", "mean_mcse", "smoothed_weights"]
@@ -55,8 +54,7 @@ def convergence(draws: Floats) -> Convergence:
         made = [_of_block(block) for block in blocks]
     else:
         # Sorting and Fourier transforms let other threads work.
-        with ThreadPoolExecutor(own_cores()) as threads:
-            made = list(threads.map(_of_block, blocks))
+        made = in_threads(_of_block, blocks)
     if not made:
         return Convergence(*np.empty((3, 0)))
     return Convergence(*np.concatenate(made, axis=1))

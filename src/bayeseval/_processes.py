@@ -8,6 +8,7 @@ import signal
 import threading
 import warnings
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 from bayeseval._arguments import as_whole_number
@@ -20,7 +21,7 @@ from bayeseval.errors import (
     argument,
 )
 
-__all__ = ["children_ignore_interrupt", "own_cores", "run_all", "sensible_jobs"]
+__all__ = ["children_ignore_interrupt", "in_threads", "own_cores", "run_all", "sensible_jobs"]
 
 Shared = TypeVar("Shared")
 Item = TypeVar("Item")
@@ -93,6 +94,15 @@ def own_cores() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
+
+
+def in_threads(work: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
+    """Results of short independent calls, in order, on as many cores as this process may use."""
+    cores = own_cores()
+    if len(items) < 2 or cores == 1:
+        return [work(item) for item in items]
+    with ThreadPoolExecutor(cores) as pool:
+        return list(pool.map(work, items))
 
 
 def _work_for(

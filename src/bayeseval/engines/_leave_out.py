@@ -26,13 +26,13 @@ from scipy import sparse
 
 from bayeseval import names
 from bayeseval._arguments import as_whole_number
+from bayeseval._processes import in_threads
 from bayeseval._typing import Floats, Index
 from bayeseval.design import Design
 from bayeseval.engines._lapack import cholesky_in_place, solve_in_place
 from bayeseval.engines._marginal_density import (
     Marginal,
     build_marginal,
-    in_parallel,
     one_thread_per_call,
 )
 from bayeseval.engines._marginal_factor import Factor
@@ -94,7 +94,7 @@ def leave_out_log_density(
         return at.records(design.outcome.linear) if groups is None else at.groups(groups)
 
     with one_thread_per_call():
-        values = np.stack(in_parallel(work, list(phi))) + _log_units(design, by)
+        values = np.stack(in_threads(work, list(phi))) + _log_units(design, by)
     return values[index.reshape(-1)].reshape(*sds.shape[:-1], values.shape[-1])
 
 

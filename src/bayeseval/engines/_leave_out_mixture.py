@@ -29,6 +29,7 @@ from scipy.linalg import solve_triangular
 from scipy.special import gammaincinv, gammaln, logsumexp
 
 from bayeseval import names
+from bayeseval._processes import in_threads
 from bayeseval._random import stream
 from bayeseval._typing import Floats
 from bayeseval.design import Design
@@ -36,7 +37,6 @@ from bayeseval.engines._leave_out import Point
 from bayeseval.engines._marginal_density import (
     Marginal,
     build_marginal,
-    in_parallel,
     one_thread_per_call,
 )
 from bayeseval.engines.base import linear_predictor, residual_sd
@@ -118,7 +118,7 @@ def leave_out_mixture(design: Design, posterior: Mapping[str, Floats], *, seed: 
         return log_convolution(error, variance, sd[i], float(nu[i]))
 
     with one_thread_per_call():
-        return np.stack(in_parallel(work, range(len(sd)))) + design.outcome.log_units
+        return np.stack(in_threads(work, range(len(sd)))) + design.outcome.log_units
 
 
 def group_log_density(
@@ -181,7 +181,7 @@ def group_log_density(
         return _weights(error, covariance, scale, float(nu[i]), rng)
 
     with one_thread_per_call():
-        values = np.concatenate(in_parallel(work, range(n)))
+        values = np.concatenate(in_threads(work, range(n)))
     log_density = float(logsumexp(values) - np.log(len(values)))
     log_density += float(design.outcome.log_units[records].sum())
     if nu is None:

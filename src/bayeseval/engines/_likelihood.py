@@ -9,11 +9,13 @@ to it, of width (upper - lower) / n (`Outcome.log_units`).
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Final
 
 import numpy as np
 from scipy.special import expit
 
 from bayeseval import names
+from bayeseval._processes import in_threads
 from bayeseval._typing import Floats, Index
 from bayeseval.design import Design
 from bayeseval.families import FAMILIES, At
@@ -32,6 +34,9 @@ __all__ = [
     "shared_noise",
     "with_units",
 ]
+
+# Densities at a time: arrays of a megabyte.
+_AT_ONCE: Final = 125_000
 
 
 def score_site(design: Design, likelihood: str) -> str:
@@ -188,6 +193,23 @@ def pointwise_log_likelihood(design: Design, posterior: Mapping[str, Floats]) ->
     ndarray, shape (..., n_records)
         Natural log, of the score in score units, whatever the likelihood.
     """
+    shape = posterior[names.INTERCEPT].shape
+    flat = {
+        name: np.asarray(values).reshape(-1, *values.shape[len(shape) :])
+        for name, values in posterior.items()
+    }
+    found = np.empty((len(flat[names.INTERCEPT]), design.n_records))
+
+    def work(draws: slice) -> None:
+        found[draws] = _pointwise(design, {name: values[draws] for name, values in flat.items()})
+
+    # In blocks that the cache holds: each has several arrays of its size.
+    step = max(1, _AT_ONCE // max(1, design.n_records))
+    in_threads(work, [slice(at, at + step) for at in range(0, len(found), step)])
+    return found.reshape(*shape, design.n_records)
+
+
+def _pointwise(design: Design, posterior: Mapping[str, Floats]) -> Floats:
     eta = linear_predictor(design, posterior)
     outcome = design.outcome
     centre = eta if outcome.link == "identity" else logit_mean(design, eta)

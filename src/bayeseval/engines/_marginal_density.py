@@ -28,18 +28,17 @@ take longer than the few thousand factorisations.
 
 from __future__ import annotations
 
-import os
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Final, NamedTuple, TypeVar
+from typing import Final, NamedTuple
 
 import numpy as np
 
 from bayeseval import names
+from bayeseval._processes import in_threads
 from bayeseval._typing import Floats, Index
 from bayeseval.design import Design
 from bayeseval.engines._lapack import cholesky_in_place
@@ -53,12 +52,8 @@ __all__ = [
     "Factor",
     "Marginal",
     "build_marginal",
-    "in_parallel",
     "one_thread_per_call",
 ]
-
-Part = TypeVar("Part")
-Result = TypeVar("Result")
 
 # Bordered matrices of a batch take about this many bytes, so that they stay in a core's
 # cache.
@@ -77,15 +72,6 @@ def one_thread_per_call() -> Iterator[None]:
 
     with threadpool_limits(limits=1, user_api="blas"):
         yield
-
-
-def in_parallel(work: Callable[[Part], Result], parts: Sequence[Part]) -> list[Result]:
-    """Results of independent parts, on as many cores as this process may use."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    if len(parts) < 2 or cores == 1:
-        return [work(part) for part in parts]
-    with ThreadPoolExecutor(cores) as pool:
-        return list(pool.map(work, parts))
 
 
 class _Part(NamedTuple):
@@ -132,7 +118,7 @@ class Marginal:
 
         It is -inf at points so extreme that the factorisation fails numerically.
         """
-        return np.concatenate(in_parallel(self._log_likelihood, self._parts(phi)))
+        return np.concatenate(in_threads(self._log_likelihood, self._parts(phi)))
 
     def log_posterior_and_effects(
         self, phi: Floats, repeat: int, *, seed: np.random.SeedSequence
@@ -162,7 +148,7 @@ class Marginal:
             self._draw(factor, counts[part.points], part, effects)
             return self._value(factor)
 
-        value = np.concatenate(in_parallel(work, self._parts_with_seeds(counts, seed)))
+        value = np.concatenate(in_threads(work, self._parts_with_seeds(counts, seed)))
         shape = (len(phi), repeat, -1)
         return value + self.scales.log_prior(phi), {
             name: values.reshape(shape) for name, values in effects.items()
@@ -193,7 +179,7 @@ class Marginal:
             factor = self.factor(phi[part.points], reuse_memory=True)
             self._draw(factor, repeat[part.points], part, effects)
 
-        in_parallel(work, self._parts_with_seeds(repeat, seed))
+        in_threads(work, self._parts_with_seeds(repeat, seed))
         return effects
 
     def _empty_effects(self, n: int) -> dict[str, Floats]:

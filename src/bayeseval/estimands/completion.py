@@ -11,7 +11,7 @@ import numpy as np
 from bayeseval import names
 from bayeseval._random import generator
 from bayeseval._typing import Bools, Floats, Index
-from bayeseval.estimands.container import Cells, PosteriorArrays, draw_blocks
+from bayeseval.estimands.container import Cells, PosteriorArrays, at_languages, draw_blocks
 from bayeseval.estimands.predictor import pair_predictor
 from bayeseval.estimands.response import standard_noise
 
@@ -265,7 +265,7 @@ def language_scores(
             scores[:, records.pairs[starts]] = np.add.reduceat(own, starts, axis=1) / counts
             new = missing_pairs(arrays, records)
             if len(new):
-                mean = base + np.take(arrays.model_part(model, draws), pairs.language, axis=1)
+                mean = base + at_languages(arrays.model_part(model, draws), pairs.language)
                 for term in terms:
                     rng = stream(f"languages: unobserved {term.term}, model {models[model]}")
                     effect = term.effect(model, draws, rng)

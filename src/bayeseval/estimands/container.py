@@ -22,6 +22,7 @@ __all__ = [
     "PosteriorArrays",
     "Response",
     "SampledErrors",
+    "at_languages",
     "draw_blocks",
 ]
 
@@ -347,17 +348,24 @@ class PosteriorArrays:
         return values
 
     def model_part(self, model: int, draws: slice = _EVERYTHING) -> Floats:
-        """Model effect, and what covariates of the model add, by language; (n, n_languages)."""
-        n_languages = len(self.levels[names.LANGUAGE])
-        values = np.repeat(self.main[names.MODEL][draws, model, None], n_languages, axis=1)
+        """Model effect, and what covariates of the model add, by language.
+
+        Shape (n, n_languages); (n, 1) without covariates of models, the same in all languages.
+        """
+        values = self.main[names.MODEL][draws, model, None]
         for slope in self.slopes:
             if slope.by_model:
-                values += slope.of_model(model, draws)
+                values = values + slope.of_model(model, draws)
         return values
 
     def term(self, name: str) -> Cells | None:
         """Return the interaction called `name`, or None when the model has none."""
         return next((cells for cells in self.cells if cells.term == name), None)
+
+
+def at_languages(values: Floats, language: Index) -> Floats:
+    """Values by language, or one for all of them (a single column), at places of `language`."""
+    return values if values.shape[1] == 1 else np.take(values, language, axis=1)
 
 
 def draw_blocks(

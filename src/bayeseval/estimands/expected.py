@@ -18,7 +18,7 @@ from bayeseval import names
 from bayeseval._random import generator
 from bayeseval._typing import Floats, Index
 from bayeseval.estimands.completion import CompletedTerm, model_streams, model_terms
-from bayeseval.estimands.container import PosteriorArrays, draw_blocks
+from bayeseval.estimands.container import PosteriorArrays, at_languages, draw_blocks
 from bayeseval.estimands.response import population_mean, score_mean
 
 __all__ = ["ExpectedBlock", "ExpectedScores", "expected_scores", "language_potential"]
@@ -132,11 +132,12 @@ class ExpectedScores:
         languages = np.empty((len(at_points), len(effects), of_languages.shape[1]))
         for place, (model, own) in enumerate(zip(models.tolist(), effects, strict=True)):
             shift = arrays.model_part(model, draws)
-            points[:, place] = at_points + np.take(shift, language, axis=1)
+            at = at_points + at_languages(shift, language)
             languages[:, place] = of_languages + shift
             for term, effect in own:
-                points[:, place] += np.take(effect, term.keys(language, task), axis=1)
+                at += np.take(effect, term.keys(language, task), axis=1)
                 languages[:, place] += term.task_mean(effect)
+            points[:, place] = at
         if arrays.population == "observed":
             return ExpectedBlock(draws, points, languages, points.mean(axis=1), languages.mean(1))
         # The effects of models drawn from the population average to nothing.
@@ -165,7 +166,7 @@ class ExpectedScores:
         languages = np.empty((len(eta), len(effects), shape[0]))
         total = np.zeros_like(eta)
         for place, (model, own) in enumerate(zip(models.tolist(), effects, strict=True)):
-            own_eta = eta + np.take(arrays.model_part(model, draws), language, axis=1)
+            own_eta = eta + at_languages(arrays.model_part(model, draws), language)
             for term, effect in own:
                 own_eta += np.take(effect, term.keys(language, task), axis=1)
             score = score_mean(
