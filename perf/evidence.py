@@ -126,7 +126,8 @@ def log_evidence(design: Design, *, draws: int, tune: int = _TUNE, seed: int) ->
 def is_integrable(design: Design) -> bool:
     """Whether effects can be integrated out given loadings; without any, engines do so."""
     low_rank = any(term.rank for term in design.terms)
-    return low_rank and design.outcome.is_gaussian and why_no_mixture(design) is None
+    one_sd = not design.sources and design.spec.residual_by is None
+    return low_rank and one_sd and design.outcome.is_gaussian and why_no_mixture(design) is None
 
 
 def over_effects(design: Design, points: Mapping[str, npt.ArrayLike], seed: int) -> Evidence:

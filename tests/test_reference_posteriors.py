@@ -170,6 +170,9 @@ def test_effects_are_integrated_out_given_loadings(script: ModuleType) -> None:
     design = build_design(table, load_spec(spec))
     assert known["is_integrable"](design)
     assert not known["is_integrable"](build_design(table, load_spec("additive")))
+    # The noise of seeds is estimated, so that scores are not normal given the sds.
+    seeds = simulate("additive", n_languages=4, n_tasks=2, n_models=3, n_seeds=3, seed=3).records
+    assert not known["is_integrable"](build_design(seeds, load_spec(spec)))
     density = known["GivenLoadings"].of(design)
     rng = np.random.default_rng(1)
     sizes = {name: variable.shape for name, variable in sampled_variables(design).items()}
