@@ -183,6 +183,22 @@ WRONG: dict[str, tuple[Call, str]] = {
         "sd_language must be a number, got 'a'$",
     ),
     "negative seed": (lambda df, fit: be.simulate(seed=-1), "seed must be at least 0, got -1$"),
+    "a seed that no folder stores": (
+        lambda df, fit: be.simulate(seed=10**30),
+        r"seed must be below 2\*\*63, got 1000",
+    ),
+    "a name longer than names are": (
+        lambda df, fit: be.fit(df, "x" * 5000),
+        r"^'xx.*\.\.\. is no path: a name in it is longer than the system allows$",
+    ),
+    "a folder that none can be": (
+        lambda df, fit: be.Fit.open("a\0"),
+        r"'a\\x00' is no path: it has a character that none has$",
+    ),
+    "task names of no file": (
+        lambda df, fit: be.load("mega", task_names="a\0"),
+        r"'a\\x00' is no path: it has a character that none has$",
+    ),
     "text as seed": (
         lambda df, fit: be.simulate(seed="a"),
         "seed must be a whole number, got 'a'$",

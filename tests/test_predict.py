@@ -407,6 +407,7 @@ def test_the_command_prints_the_first_cells_and_writes_all(
         (["--out", "cells.csv"], "the cells are read from this file; write to another one"),
         (["--out", "link.csv"], "the cells are read from this file; write to another one"),
         (["--draws", "fit/run.json"], "run.json is part of the results in "),
+        (["--out", "other/posterior.nc"], "posterior.nc is part of the results in "),
         (["--out", "a", "--draws", "a"], "the table and the draws need a file each; name two"),
     ],
 )
@@ -414,6 +415,7 @@ def test_the_command_does_not_write_over_what_it_reads(
     saved: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], targets: list[str], said: str
 ) -> None:
     folder, cells = shutil.copytree(saved, tmp_path / "fit"), tmp_path / "cells.csv"
+    shutil.copytree(saved, tmp_path / "other")
     cells_of(ASKED[:1]).to_csv(cells, index=False)
     (tmp_path / "link.csv").symlink_to(cells)
     before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}

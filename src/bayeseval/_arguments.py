@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from bayeseval._special import refuse_impossible
 from bayeseval._text import show
 from bayeseval.errors import BayesevalError, InputError
 
@@ -30,6 +31,8 @@ Problem = type[BayesevalError]
 
 #: Smallest values of whole numbers that are options of commands, too; 1 for all others.
 LEAST: Final[Mapping[str, int]] = {"seed": 0, "refits": 0, "sentences": 0}
+# Neither arrays nor result folders hold larger ones.
+_TOO_LARGE: Final = 1 << 63
 
 
 def as_builtin(value: Any) -> Any:
@@ -54,7 +57,9 @@ def as_whole_number(
         raise error(f"{name} must be a whole number, got {_got(value)}")
     number = int(value)
     if least is not None and number < least:
-        raise error(f"{name} must be at least {least}, got {number}")
+        raise error(f"{name} must be at least {least}, got {show(number)}")
+    if number >= _TOO_LARGE:
+        raise error(f"{name} must be below 2**63, got {show(number)}")
     return number
 
 
@@ -87,6 +92,7 @@ def as_path(name: str, value: object) -> Path:
         raise InputError(f"{name} is empty; give a path")
     # Other objects with __fspath__ may give bytes.
     if isinstance(value, str | Path):
+        refuse_impossible(value)
         return Path(value)
     fspath = getattr(value, "__fspath__", None)
     text = fspath() if callable(fspath) else None

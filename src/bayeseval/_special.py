@@ -2,14 +2,35 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from functools import lru_cache
 from pathlib import Path
 
+from bayeseval._text import show
 from bayeseval.errors import BayesevalError, InputError
 
-__all__ = ["refuse_special"]
+__all__ = ["refuse_impossible", "refuse_special"]
+
+
+def refuse_impossible(path: str | Path, *, error: type[BayesevalError] = InputError) -> None:
+    """Refuse a path that no file can have, which the system says in errors of several kinds.
+
+    Raises
+    ------
+    BayesevalError
+        Of the type `error`.
+    """
+    try:
+        os.lstat(path)
+    except ValueError:
+        raise error(f"{show(str(path))} is no path: it has a character that none has") from None
+    except OSError as problem:
+        if problem.errno == errno.ENAMETOOLONG:
+            raise error(
+                f"{show(str(path))} is no path: a name in it is longer than the system allows"
+            ) from None
 
 
 def refuse_special(path: str | Path, *, error: type[BayesevalError] = InputError) -> None:
@@ -31,9 +52,10 @@ def refuse_special(path: str | Path, *, error: type[BayesevalError] = InputError
     BayesevalError
         Of the type `error`: what the path is, and what to give in its place.
     """
+    refuse_impossible(path, error=error)
     try:
         status = os.stat(path)  # noqa: PTH116
-    except (OSError, ValueError):
+    except OSError:
         return
     kind = _kind(status)
     if kind:

@@ -270,7 +270,7 @@ def test_a_full_disk_is_found_before_sampling(
 def test_a_name_that_the_temporary_folder_makes_too_long_is_refused_early(
     tmp_path: Path, length: int
 ) -> None:
-    with pytest.raises(InputError, match="File name too long") as e:
+    with pytest.raises(InputError, match="File name too long|longer than the system allows") as e:
         check_target(tmp_path / ("x" * length), RUN)
     assert "\n" not in str(e.value)
     check_target(tmp_path / ("x" * 200), RUN)

@@ -648,6 +648,32 @@ def test_a_card_names_files_of_its_folder_only(
     )
 
 
+@pytest.mark.parametrize(
+    ("card", "said"),
+    [
+        (f"name: {'n' * 501}\ntitle: t\n", "at most 500 characters"),
+        (f"name: n\ntitle: t\nfiles: [{'f' * 5000}]\n", "is not a file in the folder of the card"),
+    ],
+)
+def test_long_texts_of_a_card_are_refused_and_shown_in_part(
+    tmp_path: Path, card: str, said: str
+) -> None:
+    (tmp_path / "t.csv").write_text("model,language,task,score\na,en,x,1\nb,en,x,2\n")
+    (tmp_path / "benchmark.yaml").write_text(card)
+    with pytest.raises(InputError, match=said) as caught:
+        load(tmp_path)
+    assert len(str(caught.value)) < len(str(tmp_path)) + 300
+
+
+def test_long_values_of_a_reuben_configuration_are_shown_in_part(tmp_path: Path) -> None:
+    table, mapping = tmp_path / "t.csv", tmp_path / "m.yaml"
+    table.write_text("model,language,task,score\na,en,x,1\nb,en,x,2\n")
+    mapping.write_text(f"score_col: [{', '.join(['word'] * 1000)}]\n")
+    with pytest.raises(InputError, match="expected the name of a column, got") as caught:
+        load(table, mapping_file=mapping)
+    assert len(str(caught.value)) < len(str(mapping)) + 200
+
+
 def test_what_is_noted_of_several_files_is_said_once(tmp_path: Path) -> None:
     for name in "abcde":
         language = f"l{name}"

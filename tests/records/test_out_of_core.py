@@ -457,7 +457,7 @@ def test_damaged_files_are_refused_in_one_line(tmp_path: Path, ending: str, cont
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("memory", ["2", "2 XB", "-1GB", "100MB", True])
+@pytest.mark.parametrize("memory", ["2", "2 XB", "-1GB", "100MB", True, "9" * 400 + "GB", "0GB"])
 def test_sizes_that_are_none_are_refused(memory: Any) -> None:
     with pytest.raises(InputError, match="memory"):
         be.load("mega", memory=memory)

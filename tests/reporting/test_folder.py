@@ -450,6 +450,13 @@ def test_results_are_not_written_over(
         assert capsys.readouterr().err == (
             f"error: {command.split()[-1]} is part of the results in run; write to another file\n"
         )
+    shutil.copytree("run", "other")
+    assert main(["report", "run", "--to", "csv", "--out", "other/tables/model_ranking.csv"]) == 2
+    said = "other/tables/model_ranking.csv is part of the results in "
+    assert capsys.readouterr().err.startswith(f"error: {said}")
+    # A run.json of others is none of ours.
+    Path("other/run.json").write_text("[]", encoding="utf-8")
+    assert main(["report", "run", "--to", "csv", "--out", "other/tables/model_ranking.csv"]) == 3
     after = {path: path.read_bytes() for path in Path("run").rglob("*") if path.is_file()}
     assert after == before
 

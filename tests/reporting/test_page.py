@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 from dataclasses import replace
@@ -19,7 +20,7 @@ from bayeseval.fitting.report.sentences import ranking_sentences
 from bayeseval.output.language_names import add_language_names
 from bayeseval.output.numbers import interval_texts, probability_text, rank_interval_texts
 from bayeseval.records.remote import CACHE_VARIABLE
-from bayeseval.reporting import SavedResults, read_saved, summary
+from bayeseval.reporting import SavedResults, bundle, read_saved, summary
 from bayeseval.reporting.bundle import chart_library
 from bayeseval.reporting.charts import heat_map, interval_spec
 from bayeseval.reporting.citations import citations_of
@@ -596,6 +597,16 @@ def test_any_table_is_shown_with_intervals_in_one_column() -> None:
         ("records", ["3", "4"]),
         ("flag", ["yes", "no"]),
     ]
+
+
+def test_a_pipe_in_the_cache_is_not_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path))
+    monkeypatch.setattr(bundle, "_made", lambda: "made")
+    (tmp_path / "report").mkdir()
+    os.mkfifo(tmp_path / "report" / f"vega-{bundle.version('vl-convert-python')}.js")
+    assert chart_library() == "made"
 
 
 def test_the_chart_library_is_made_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

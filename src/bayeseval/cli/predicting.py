@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -12,6 +11,7 @@ import typer
 
 from bayeseval import names
 from bayeseval.cli._shared import DATA, EXIT_GATE_FAILED, OUTPUT, CiProb, Quiet, echo, echo_place
+from bayeseval.cli._targets import refuse_results, resolved
 from bayeseval.errors import InputError
 
 __all__ = ["predict"]
@@ -98,17 +98,13 @@ def predict(
 
 
 def _check_targets(folder: Path, cells: Path, targets: Sequence[Path]) -> None:
-    """Refuse to write over what is read, or twice to one file."""
-    places = [_resolved(path) for path in targets]
+    """Refuse to write over what is read or is part of results, or twice to one file."""
+    places = [resolved(path) for path in targets]
     for path, place in zip(targets, places, strict=True):
-        if place == _resolved(cells):
+        if place == resolved(cells):
             raise InputError(f"{path}: the cells are read from this file; write to another one")
-        if place.exists() and place.is_relative_to(_resolved(folder)):
+        refuse_results(folder, path)
+        if place.exists() and place.is_relative_to(resolved(folder)):
             raise InputError(f"{path} is part of the results in {folder}; write to another file")
     if len(set(places)) < len(places):
         raise InputError(f"{targets[0]}: the table and the draws need a file each; name two")
-
-
-def _resolved(path: Path) -> Path:
-    # Path.resolve() raises RuntimeError for a link to itself, up to Python 3.12.
-    return Path(os.path.realpath(path))

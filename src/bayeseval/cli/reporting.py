@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from functools import partial
 from pathlib import Path
@@ -12,6 +11,7 @@ import typer
 
 from bayeseval._text import for_terminal
 from bayeseval.cli._shared import EXIT_GATE_FAILED, OUTPUT, echo_place
+from bayeseval.cli._targets import refuse_results
 from bayeseval.errors import InputError
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def report(
         raise InputError(
             f"--to json writes one record per line: call the file {out.with_suffix('.jsonl').name}"
         )
-    _refuse_results(folder, out, page=to in (None, "html"))
+    refuse_results(folder, out, page=to in (None, "html"))
     results = read_saved(folder)
     if to is None or to == "html":
         echo_place("Report", write_page(results, out or folder / REPORT_FILE))
@@ -109,7 +109,7 @@ def _write_changes(
     if to not in (None, "csv"):
         raise InputError(f"--against has no format {to}: leave --to out for text, or take --to csv")
     for one in (folder, against):
-        _refuse_results(one, out)
+        refuse_results(one, out)
     new, old = read_saved(folder), read_saved(against)
     for results in (new, old):
         # Damage that a report of the folder would refuse.
@@ -125,22 +125,8 @@ def cite(folder: Folder, out: Out = None) -> None:
     """Print BibTeX of exactly the methods and data that a result used."""
     from bayeseval.reporting.citations import cite as entries_of
 
-    _refuse_results(folder, out)
+    refuse_results(folder, out)
     _write(entries_of(folder), out)
-
-
-def _refuse_results(folder: Path, out: Path | None, *, page: bool = False) -> None:
-    """Refuse to write over a file of a result folder; a page in it may be written again."""
-    from bayeseval.output.store import RUN_FILE, read_run
-
-    if out is None:
-        return
-    # Path.resolve() raises RuntimeError for a link to itself, up to Python 3.12.
-    place, root = (Path(os.path.realpath(one)) for one in (out, folder))
-    names = {RUN_FILE, *map(str, read_run(folder).get("files") or ())}
-    inside = place.relative_to(root).as_posix() if place.is_relative_to(root) else ""
-    if inside in names and not (page and place.suffix == ".html"):
-        raise InputError(f"{out} is part of the results in {folder}; write to another file")
 
 
 def _write(text: str, out: Path | None) -> None:

@@ -16,6 +16,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from bayeseval._optional import versions
+from bayeseval._special import refuse_impossible
 from bayeseval.errors import BayesevalError, InputError
 from bayeseval.output._files import (
     as_input_errors,
@@ -385,6 +386,7 @@ def _restore(folder: str | Path, target: Path) -> None:
 
 
 def _resolve(folder: str | Path) -> Path:
+    refuse_impossible(folder)
     # realpath, because Path.resolve raises on a symbolic link to itself in some versions.
     return Path(os.path.realpath(folder))
 

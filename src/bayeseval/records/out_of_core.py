@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
+from bayeseval._text import show
 from bayeseval._typing import Progress
 from bayeseval.errors import InputError, argument, wording
 from bayeseval.readers.base import MAX_BYTES
@@ -46,6 +47,8 @@ _UNITS: Final = {
     "gib": 2**30,
     "tib": 2**40,
 }
+# An exabyte, which no machine has.
+_MOST_MEMORY: Final = 1e18
 _SIZE: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([a-z]*)")
 
 
@@ -70,11 +73,12 @@ def as_memory(memory: Memory) -> int:
         size = memory
     else:
         match = _SIZE.fullmatch(str(memory).strip().casefold())
-        if match is None or match[2] not in _UNITS:
+        found = 0.0 if match is None else float(match[1]) * _UNITS.get(match[2], 0.0)
+        if not 0.0 < found < _MOST_MEMORY:
             raise InputError(
-                f"{argument('memory')} takes a size such as 2GB or 800MB, got {memory!r}"
+                f"{argument('memory')} takes a size such as 2GB or 800MB, got {show(memory)}"
             )
-        size = int(float(match[1]) * _UNITS[match[2]])
+        size = int(found)
     if size < LEAST_MEMORY:
         raise InputError(
             f"{argument('memory')} must be at least {LEAST_MEMORY // 10**6}MB, got {memory}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any, Final
 
@@ -42,6 +43,10 @@ _MAX_CONFIG_BYTES: Final = 16_384
 _MAX_CONFIGS: Final = 16
 
 
+# Names are part of titles, of captions and of the names of folders.
+_MOST_CHARACTERS: Final = 500
+
+
 class BenchmarkCard(TableMapping):
     """The ``benchmark.yaml`` of a benchmark's folder.
 
@@ -63,8 +68,8 @@ class BenchmarkCard(TableMapping):
         What to cite, as text or BibTeX.
     """
 
-    name: str = Field(min_length=1)
-    title: str = Field(min_length=1)
+    name: str = Field(min_length=1, max_length=_MOST_CHARACTERS)
+    title: str = Field(min_length=1, max_length=_MOST_CHARACTERS)
     description: str = ""
     files: tuple[str, ...] = ()
     remote: Remote | None = None
@@ -102,7 +107,8 @@ def file_of_card(folder: Path, key: str, name: str) -> Path:
         raise InputError(
             f"{where} is not in the folder of the card; put the file there, and give its name"
         )
-    if not (folder / name).is_file():
+    # Unlike Path.is_file(), it takes a name that is too long for one of no file.
+    if not os.path.isfile(folder / name):  # noqa: PTH113
         near = did_you_mean(name, [p.name for p in folder.iterdir()])
         raise InputError(f"{where} is not a file in the folder of the card{near}")
     return folder / name
@@ -181,11 +187,11 @@ def _reuben_mapping(values: dict[str, Any], *, source: str) -> TableMapping:
         if key not in _REUBEN_COLUMNS:
             allowed = (*_REUBEN_COLUMNS, *_REUBEN_SETTINGS)
             raise InputError(
-                f"{source}: unknown key {key!r}{did_you_mean(str(key), allowed)}"
+                f"{source}: unknown key {show(key)}{did_you_mean(str(key), allowed)}"
                 f" (columns are named by {', '.join(_REUBEN_COLUMNS)})"
             )
         if not isinstance(value, str):
-            raise InputError(f"{source}: {key}: expected the name of a column, got {value!r}")
+            raise InputError(f"{source}: {key}: expected the name of a column, got {show(value)}")
         our = _REUBEN_COLUMNS[key]
         if our in columns:
             raise InputError(f"{source}: {key}: another key names the {our} column already")

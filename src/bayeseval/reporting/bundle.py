@@ -29,9 +29,13 @@ def chart_library() -> str:
     """
     path = _cache() / f"vega-{version('vl-convert-python')}.js"
     try:
-        return path.read_text(encoding="utf-8")
+        # A pipe in its place would never end.
+        if path.is_file():
+            return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError):
-        script = _made()
+        # Made anew below.
+        pass
+    script = _made()
     part = path.with_name(f".{path.name}-{secrets.token_hex(4)}.part")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
