@@ -60,7 +60,6 @@ def cases() -> list[Case]:
         ("crossed", "marginal"): (10, 100, 1_000),
         ("additive", "numpyro"): (10, 100, 1_000),
         ("additive", "pymc"): (10, 100, 1_000),
-        ("additive", "ml"): (10, 100, 1_000),
     }
     for (model, engine), sizes in by_languages.items():
         for n in sizes:

@@ -25,6 +25,7 @@ from bayeseval.calibration.bands import coverage_interval, uniformity
 from bayeseval.calibration.draw import check_drawable, draw_table
 from bayeseval.calibration.quantities import Levels
 from bayeseval.calibration.ranks import randomised_rank
+from bayeseval.calibration.report import format_calibration
 from bayeseval.calibration.run import RANKED_DRAWS, Fitted, Job, draw_and_fit, locate, simulate_one
 from bayeseval.calibration.sets import MAY_BE_BEST, SET_WORDS, TIERS, set_rows
 from bayeseval.calibration.stored import read_simulations
@@ -641,7 +642,7 @@ def test_failures_are_counted_and_both_results_given(calibration: Calibration) -
     text = str(calibration)
     assert f"failed in 1 of {N - 1} fits, which are included; without them:" in text
     assert "1 table could not be fitted and is left out; simulation 5: it may not be." in text
-    assert f"{N - 1} simulations show gross errors only." in text
+    assert f"{N - 1} simulations can reveal only gross errors." in text
     n_prr = calibration.simulations.query("quantity == 'prr'")["simulation"].nunique()
     said = " ".join(text.split())
     assert f"Only some simulations report PRR of a model ({n_prr} of {N - 1})." in said
@@ -1028,8 +1029,8 @@ def test_a_damaged_unfinished_simulation_is_made_again(
 @pytest.mark.parametrize(
     ("n", "first"),
     [
-        (1, "1 simulation cannot show a deviation: the ranks of so few keep inside their bands"),
-        (3, "3 simulations cannot show a deviation: the ranks of so few keep inside their bands"),
+        (1, "1 simulation cannot show a deviation: the ranks of so few stay inside their bands"),
+        (3, "3 simulations cannot show a deviation: the ranks of so few stay inside their bands"),
         (12, "No deviation found"),
     ],
 )
@@ -1039,7 +1040,13 @@ def test_too_few_simulations_cannot_show_a_deviation(n: int, first: str) -> None
     statuses = pd.DataFrame({"simulation": range(n), "status": "fitted"})
     said = sentences(summarise(rows, statuses), statuses, {"priors_of_fits": "fixed"})
     assert said[0].startswith(first)
-    assert ("12 simulations show gross errors only." in said) is (n == 12)
+    assert ("12 simulations can reveal only gross errors." in said) is (n == 12)
+    # Sets without a coverage at some probability: no number, and no word on them.
+    tiers = rows.assign(quantity="tiers", rank=np.nan, in_90=np.nan, in_95=np.nan)
+    table = summarise(pd.concat([rows, tiers], ignore_index=True), statuses)
+    verdict = sentences(table, statuses, {"priors_of_fits": "fixed"})
+    assert "nan" not in format_calibration(table, verdict)
+    assert "tiers contain" not in " ".join(verdict)
     # The most extreme ranks: outside, or it is true that they cannot be.
     extreme = sentences(
         summarise(rows.assign(rank=0.0), statuses), statuses, {"priors_of_fits": "fixed"}

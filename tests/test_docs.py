@@ -59,6 +59,10 @@ STATED: dict[str, dict[str, str]] = {
         "EuroEval's definition, a verdict as a number": "1.96 0.5",
         "a release of MTEB": "1.11",
     },
+    "limits": {
+        "cells and languages of perf/limits.py and perf/many_records.py": "10,000 100 200",
+        "a model, its sentences, a GPU": "70 60 80 990 40%",
+    },
     "mexa": {
         "default sentences": "100",
         "layers, and the bound that they give": "33",

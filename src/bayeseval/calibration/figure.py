@@ -127,7 +127,7 @@ def _caption(rows: pd.DataFrame, n_known: int, probability: float) -> str:
         "where a quantity has several): parameters are drawn from the priors, a table from the "
         "parameters, and the true value is ranked among the draws of the fit to it (0: below all, "
         "1: above all). The curve is the ECDF of the ranks less that of uniform ranks. Calibrated "
-        "results keep inside the grey bands, at all points and in all "
+        "results stay inside the grey bands, at all points and in all "
         f"{n_known} panels together, with probability {100 * (1.0 - FALSE_ALARMS):.0f} % "
         f"(each band: {100 * probability:.1f} %). A curve above zero on the left and below on the "
         "right: intervals are too narrow; below, then above: too wide; above throughout: "

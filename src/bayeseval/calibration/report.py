@@ -65,7 +65,7 @@ def format_calibration(table: pd.DataFrame, verdict: Sequence[str]) -> str:
     }
     for probability in (50, 90, 95):
         columns[f"{probability} %"] = [
-            f"{100 * share:.0f} [{100 * lower:.0f}, {100 * upper:.0f}]"
+            "-" if np.isnan(share) else f"{100 * share:.0f} [{100 * lower:.0f}, {100 * upper:.0f}]"
             for share, lower, upper in rows[
                 [f"coverage_{probability}{end}" for end in ("", "_lower", "_upper")]
             ].itertuples(index=False)

@@ -174,11 +174,12 @@ def sentences(
     rows = table[table["simulations"] == ALL]
     said = [_verdict(rows, n_fitted)]
     if n_fitted < _FEW and (_outside(rows) or _can_deviate(rows, n_fitted)):
-        said.append(f"{counted(n_fitted, 'simulation')} show gross errors only.")
+        said.append(f"{counted(n_fitted, 'simulation')} can reveal only gross errors.")
     discrete = [name for name in rows["quantity"] if str(name).endswith("_rank")]
     if discrete:
         said.append(
-            "Intervals of ranks are whole numbers and hold the truth more often than they promise."
+            "Intervals of ranks have whole-number ends and contain the true rank more often than "
+            "stated."
         )
     # One tier has no order.
     fewer = rows[(rows["n_simulations"] < n_fitted) & ~rows["quantity"].isin([TIERS])]
@@ -226,17 +227,21 @@ def _verdict(rows: pd.DataFrame, n_fitted: int) -> str:
     outside = _outside(rows)
     sets = rows["quantity"].isin(list(SET_WORDS))
     among = counted(int((~sets).sum()), "quantity", "quantities")
-    kinds = dict.fromkeys(_SET_KINDS.get(q, "rank sets") for q in rows.loc[sets, "quantity"])
+    # A table of two models has tiers of one probability only, of which nothing can be said.
+    known = rows[[f"coverage_{100 * p:.0f}" for p in PROBABILITIES]].notna().all(axis=1)
+    kinds = dict.fromkeys(
+        _SET_KINDS.get(quantity, "rank sets") for quantity in rows.loc[sets & known, "quantity"]
+    )
     all_sets = any_of(kinds, "and") if kinds else ""
     held = f", and {all_sets} contain the true values as often as stated" if kinds else ""
     if not outside and not _can_deviate(rows, n_fitted):
         return (
-            f"{counted(n_fitted, 'simulation')} cannot show a deviation: the ranks of so few keep "
+            f"{counted(n_fitted, 'simulation')} cannot show a deviation: the ranks of so few stay "
             f"inside their bands whatever they are. Simulate {_FEW} tables or more."
         )
     if not outside:
         return (
-            f"No deviation found: the ranks of all {among} keep inside their bands{held} "
+            f"No deviation found: the ranks of all {among} stay inside their bands{held} "
             f"({counted(n_fitted, 'simulation')}; calibrated results leave a band with probability "
             f"{100 * FALSE_ALARMS:.0f} %)."
         )
