@@ -624,7 +624,6 @@ OTHERS: dict[str, str] = {
     "comparison/holdout.py:_prepared": _WITHOUT_VALUE,
     "comparison/holdout.py:prepare_holdout": _OWN_VALUE,
     "comparison/models.py:prepare_models": _WITHOUT_VALUE,
-    "design/build.py:_effects": _WITHOUT_VALUE,
     "design/covariates.py:_slope": "tests/test_model_covariates.py",
     "design/relations.py:_families": "tests/test_model_families.py",
     "engines/base.py:SamplerSettings.__post_init__": _OWN_VALUE,

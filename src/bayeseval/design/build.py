@@ -34,7 +34,7 @@ from bayeseval.design.share_errors import (
     share_errors,
 )
 from bayeseval.design.test_sets import add_test_sets
-from bayeseval.errors import DesignError, by_option, wording
+from bayeseval.errors import DesignError, wording
 from bayeseval.families import FAMILIES, extra_parameters, link, of_quantity, scale_names
 from bayeseval.records import (
     CellTable,
@@ -201,7 +201,7 @@ def _effects(
         elif len(factors) > 1:
             raise DesignError(
                 f"{name}: {term} needs at least two levels of each factor, and {single} has one; "
-                f"take the model additive or auto{by_option('--model')}"
+                f"take the model additive or auto in place of {spec.name}"
             )
         else:
             notes.append(f"{term} has one level ({coords[term][0]}): no {term} term")
