@@ -164,7 +164,7 @@ def infer(expected: ExpectedScores) -> Inference:
     gap_sd = np.empty_like(score)
     mean_gap = np.zeros((n_models, n_languages))
     # A product of matrices, because a copy of the common pairs takes longer.
-    share = np.bincount(common, minlength=len(expected.language)) / max(1, len(common))
+    share = np.bincount(common, minlength=len(expected.language)) / len(common)
     for block in expected.blocks():
         score[block.draws] = block.points @ share
         total[block.draws] = block.point_potential @ share
