@@ -12,8 +12,10 @@ its standard error.
 from __future__ import annotations
 
 import sys
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from measure import print_table, provenance, write_csv
 
 from bayeseval.design import build_design
@@ -22,12 +24,14 @@ from bayeseval.engines.marginal import sample
 from bayeseval.simulation import simulate
 from bayeseval.spec import load_spec
 
-SCALE = 15.0
+# Small beside the scale of 0 to 100, so that all tables have this scale; priors are relative to the
+# sd of the scores, so that ranks do not depend on it.
+SCALE = 0.5
 LEVELS = {"language": 8, "task": 4, "model": 5}
 SDS = (*(f"sd_{factor}" for factor in LEVELS), "sd_residual")
 
 
-def ranks_of(seed: int) -> np.ndarray:
+def ranks_of(seed: int) -> npt.NDArray[np.float64]:
     """Ranks of the true sds of one table with fixed and scaled priors; shape (2, n_sds)."""
     fixed = {name: {"dist": "half_normal", "scale": SCALE, "relative": False} for name in SDS}
     fixed["intercept"] = {"dist": "normal", "loc": 50.0, "scale": 2.5 * SCALE, "relative": False}
@@ -61,9 +65,9 @@ def main(n_tables: int) -> None:
         "scaled": ranks[:, 1],
         "difference": ranks[:, 1] - ranks[:, 0],
     }
-    rows = []
+    rows: list[dict[str, Any]] = []
     for place, sd in enumerate(SDS):
-        row = {
+        row: dict[str, Any] = {
             "quantity": sd,
             "levels": LEVELS.get(sd.removeprefix("sd_"), ""),
             "tables": n_tables,
