@@ -173,8 +173,6 @@ def sentences(
         return ("No simulated table could be fitted.", *_left_out(statuses))
     rows = table[table["simulations"] == ALL]
     said = [_verdict(rows, n_fitted)]
-    if n_fitted < _FEW and (_outside(rows) or _can_deviate(rows, n_fitted)):
-        said.append(f"{counted(n_fitted, 'simulation')} can reveal only gross errors.")
     discrete = [name for name in rows["quantity"] if str(name).endswith("_rank")]
     if discrete:
         said.append(
@@ -234,21 +232,25 @@ def _verdict(rows: pd.DataFrame, n_fitted: int) -> str:
     )
     all_sets = any_of(kinds, "and") if kinds else ""
     held = f", and {all_sets} contain the true values as often as stated" if kinds else ""
+    simulated = counted(n_fitted, "simulation")
+    only_gross = f"{simulated} can reveal only gross errors"
     if not outside and not _can_deviate(rows, n_fitted):
         return (
-            f"{counted(n_fitted, 'simulation')} cannot show a deviation: the ranks of so few stay "
+            f"{simulated} cannot show a deviation: the ranks of so few stay "
             f"inside their bands whatever they are. Simulate {_FEW} tables or more."
         )
     if not outside:
-        return (
-            f"No deviation found: the ranks of all {among} stay inside their bands{held} "
-            f"({counted(n_fitted, 'simulation')}; calibrated results leave a band with probability "
-            f"{100 * FALSE_ALARMS:.0f} %)."
-        )
+        stay = f"the ranks of all {among} stay inside their bands{held}"
+        chance = f"calibrated results leave a band with probability {100 * FALSE_ALARMS:.0f} %"
+        # The first sentence is quoted without the others.
+        if n_fitted < _FEW:
+            return f"{only_gross}; none found: {stay} ({chance})."
+        return f"No deviation found: {stay} ({simulated}; {chance})."
     return (
         f"Outside its band: {outside}. Calibrated results leave any of the {len(rows)} bands with "
         f"probability {100 * FALSE_ALARMS:.0f} %: repeat with another seed before you conclude. "
         f"Continuing with more simulations after looking raises the {100 * FALSE_ALARMS:.0f} %."
+        + (f" {only_gross}." if n_fitted < _FEW else "")
     )
 
 
