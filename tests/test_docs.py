@@ -37,6 +37,7 @@ STATED: dict[str, dict[str, str]] = {
     "checks": {
         "limits of p-values, and 13 times the upper one": "0.025 0.005 0.3",
         "13 times FALSE_ALARMS, which test_checks compares with checks.csv": "0.04",
+        "tables of robust and replicates, which test_checks counts": "20",
         "draws of a check, tables of a band": "40 999",
         "records, tables and models of checks of large tables": "200,000 99 5,000",
         "limit of k-hat": "0.7",

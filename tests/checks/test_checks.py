@@ -22,6 +22,7 @@ from bayeseval.records import Records
 from bayeseval.simulation import simulate
 from bayeseval.spec import load_spec
 
+RESULTS = Path(__file__).parents[2] / "perf" / "results"
 RESIDUAL = (
     *("calibration", "highest_residual", "lowest_residual", "sd_by_language"),
     *("residual_normality", "equal_variance_language", "independence"),
@@ -96,7 +97,7 @@ def test_a_table_of_the_model_passes(found: Checks) -> None:
 
 def test_the_expected_number_of_false_alarms_is_the_measured_one(table: Records) -> None:
     """It was that of uniform p-values, eight times as large."""
-    measured = pd.read_csv(Path(__file__).parents[2] / "perf" / "results" / "checks.csv")
+    measured = pd.read_csv(RESULTS / "checks.csv")
     posterior = measured.query("limit == 'p-value' and drawn_from == fitted_with and tables == 200")
     assert len(posterior) == 4 * 13
     rate = posterior["flagged"].sum() / posterior["tables"].sum()
@@ -107,6 +108,31 @@ def test_the_expected_number_of_false_alarms_is_the_measured_one(table: Records)
     point = fit(table, "paper", engine="ml").checks()
     n = int(point.table["p"].notna().sum())
     assert f"about {n * WARN:.1g} of these would warn" in " ".join(str(point).split())
+
+
+def test_few_tables_exclude_only_frequent_false_alarms() -> None:
+    """What docs/checks.md says of models that need NUTS."""
+    measured = pd.read_csv(RESULTS / "checks.csv")
+    true = measured.query("limit == 'p-value' and drawn_from == fitted_with")
+    assert true["lower"].max() <= WARN
+    few = true.query("tables == 20")
+    assert sorted(set(few["fitted_with"])) == ["replicates", "robust"]
+    assert few["flagged"].max() == 0
+    assert few["upper"].to_numpy() == pytest.approx(1 / 6, abs=0.005)
+    more = true.query("tables == 40 and flagged == 0")
+    assert more["upper"].to_numpy() == pytest.approx(1 / 11, abs=0.005)
+    assert set(true["tables"]) == {20, 40, 200}
+
+
+def test_priors_that_scale_with_the_scores_lower_ranks_most_where_levels_are_few() -> None:
+    """What docs/checks.md says of `prior_calibration.csv`."""
+    ranks = pd.read_csv(RESULTS / "prior_calibration.csv").set_index("quantity")
+    assert ((ranks["fixed"] - 0.5).abs() < 3.0 * ranks["fixed_se"]).all()
+    assert (ranks["scaled"] < 0.5).all()
+    np.testing.assert_allclose(ranks["scaled"] - ranks["fixed"], ranks["difference"], atol=2e-5)
+    few = ranks["levels"].idxmin()
+    assert few == ranks["scaled"].idxmin() == ranks["difference"].idxmin() == "sd_task"
+    assert ranks.loc[few, "difference"] < -5.0 * ranks.loc[few, "difference_se"]
 
 
 @pytest.mark.parametrize(
