@@ -151,7 +151,9 @@ def join(tree: xr.DataTree, truth: xr.DataTree, *, n_draws: int, seed: int) -> x
     -------
     xarray.DataTree
         One chain. The truth is exchangeable with the draws if the computation is right: nothing
-        here treats it differently.
+        here treats it differently. Ratios to potentials that may be zero are withheld as in the
+        fit, so that all draws, the truth and the intervals of the fit are of the same languages,
+        which depend on the scores and not on the truth.
     """
     own = truth["posterior"].to_dataset()
     posterior = tree["posterior"].to_dataset()
@@ -172,7 +174,7 @@ def join(tree: xr.DataTree, truth: xr.DataTree, *, n_draws: int, seed: int) -> x
     )
     groups = {name: tree[name].to_dataset() for name in ("constant_data", "observed_data")}
     joined = xr.DataTree.from_dict({"posterior": joint, **groups})
-    additions, estimands = derive(joined, seed=seed)
+    additions, estimands = derive(joined, seed=seed, withheld_as=posterior)
     joined["posterior"] = xr.DataTree(joint.merge(additions))
     joined["estimands"] = xr.DataTree(estimands)
     return joined

@@ -57,7 +57,7 @@ Priors = Literal["fixed", "scaled"]
 #: Draws that a truth is ranked among.
 RANKED_DRAWS: Final = 199
 # To be raised when the numbers of a simulation change with the same seed.
-_VERSION: Final = 3
+_VERSION: Final = 4
 # Table for models that are calibrated without one.
 _SHAPE: Final[Mapping[str, Any]] = {"n_languages": 8, "n_tasks": 4, "n_models": 6}
 _OBSERVED: Final = 0.8

@@ -19,7 +19,12 @@ from bayeseval.estimands.completion import language_scores
 from bayeseval.estimands.components import variance_components
 from bayeseval.estimands.container import PosteriorArrays
 from bayeseval.estimands.expected import ExpectedScores, expected_scores
-from bayeseval.estimands.inference import Inference, infer, why_no_geometric_mean
+from bayeseval.estimands.inference import (
+    Inference,
+    Withheld,
+    infer,
+    why_no_geometric_mean,
+)
 from bayeseval.estimands.noise import (
     cell_means,
     model_components,
@@ -78,7 +83,9 @@ _COMPONENT_TEXT = {
 }
 
 
-def derive(tree: xr.DataTree, *, seed: int) -> tuple[xr.Dataset, xr.Dataset]:
+def derive(
+    tree: xr.DataTree, *, seed: int, withheld_as: xr.Dataset | None = None
+) -> tuple[xr.Dataset, xr.Dataset]:
     """Compute potentials, PRR summaries and their ranks from a posterior.
 
     Parameters
@@ -88,6 +95,9 @@ def derive(tree: xr.DataTree, *, seed: int) -> tuple[xr.Dataset, xr.Dataset]:
     seed : int
         Seed of what has to be predicted: unobserved cells of interactions and
         unobserved scores. Each has a stream of its own.
+    withheld_as : xarray.Dataset, optional
+        Posterior with additions of this function: ``prr`` and ``cv_prr_languages`` are withheld,
+        and the languages of the latter chosen, as there instead of by the draws of `tree`.
 
     Returns
     -------
@@ -112,7 +122,8 @@ def derive(tree: xr.DataTree, *, seed: int) -> tuple[xr.Dataset, xr.Dataset]:
     units = str(score.attrs.get("units", "score points"))
 
     expected = expected_scores(arrays, seed=seed)
-    inference = infer(expected)
+    withheld = None if withheld_as is None else _withheld_in(withheld_as, arrays)
+    inference = infer(expected, withheld=withheld)
     left_out = pairs_left_out(arrays, inference.point_potential)[: arrays.n_pairs]
     additions = _inference_variables(arrays, inference, units=units)
     additions |= _descriptions(arrays, expected, inference, left_out)
@@ -139,6 +150,14 @@ def derive(tree: xr.DataTree, *, seed: int) -> tuple[xr.Dataset, xr.Dataset]:
             # Views that are not stored are computed again, with the same draws.
             attrs={"seed": str(seed)},
         ),
+    )
+
+
+def _withheld_in(posterior: xr.Dataset, arrays: PosteriorArrays) -> Withheld:
+    left_out = json.loads(posterior[names.CV_PRR_LANGUAGES].attrs["left_out"])
+    return Withheld(
+        no_prr=posterior[names.PRR].attrs["note"],
+        left_out=np.isin(arrays.levels[names.LANGUAGE], left_out),
     )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from bayeseval.estimands.expected import ExpectedScores
 __all__ = [
     "NO_GAP",
     "Inference",
+    "Withheld",
     "gap_is_estimated",
     "infer",
     "language_gaps",
@@ -87,6 +88,21 @@ class Inference:
     reasons: Mapping[str, str]
 
 
+class Withheld(NamedTuple):
+    """Which ratios to potentials a posterior does not report.
+
+    Attributes
+    ----------
+    no_prr : str
+        Why models have no PRR on the common pairs; empty if they have one.
+    left_out : ndarray of bool, shape (n_languages,)
+        Languages without a PRR.
+    """
+
+    no_prr: str
+    left_out: Bools
+
+
 def may_be_zero(arrays: PosteriorArrays, values: Floats, *, sds: float = _SDS_FROM_ZERO) -> Bools:
     """Whether potentials are too close to zero to divide by.
 
@@ -147,13 +163,16 @@ def measured_languages(arrays: PosteriorArrays) -> Bools:
     return measured
 
 
-def infer(expected: ExpectedScores) -> Inference:
+def infer(expected: ExpectedScores, *, withheld: Withheld | None = None) -> Inference:
     """Compute all of :class:`Inference` from expected scores, draw by draw.
 
     Parameters
     ----------
     expected : ExpectedScores
         From :func:`bayeseval.estimands.expected.expected_scores`.
+    withheld : Withheld, optional
+        Ratios that are withheld whatever these draws are. They are chosen by these draws when left
+        out.
     """
     arrays, common = expected.arrays, expected.common
     n_models, n_languages = (len(arrays.levels[f]) for f in (names.MODEL, names.LANGUAGE))
@@ -175,14 +194,11 @@ def infer(expected: ExpectedScores) -> Inference:
         mean_gap += gap.sum(axis=0) / arrays.n_samples
     reasons: dict[str, str] = {}
     prr = np.full_like(score, np.nan)
-    no_ratio = why_no_ratio(arrays)
-    if not no_ratio and may_be_zero(arrays, total[:, None], sds=_SDS_OF_MEAN)[0]:
-        no_ratio = "the mean potential of the common pairs may be zero"
+    no_ratio, left_out = withheld or _withheld(arrays, total, language)
     if no_ratio:
         reasons[names.PRR] = no_ratio
     else:
         prr = score / total[:, None]
-    left_out = np.ones(n_languages, bool) if why_no_ratio(arrays) else may_be_zero(arrays, language)
     worst = np.full(n_models, -1)
     if gap_is_estimated(arrays):
         measured_gap = np.where(measured_languages(arrays), mean_gap, np.inf)
@@ -210,6 +226,15 @@ def infer(expected: ExpectedScores) -> Inference:
         left_out=left_out,
         reasons=reasons,
     )
+
+
+def _withheld(arrays: PosteriorArrays, total: Floats, language: Floats) -> Withheld:
+    """What draws of the mean potential of the common pairs and of languages do not allow."""
+    if no_ratio := why_no_ratio(arrays):
+        return Withheld(no_ratio, np.ones(language.shape[1], dtype=bool))
+    near_zero = may_be_zero(arrays, total[:, None], sds=_SDS_OF_MEAN)[0]
+    no_prr = "the mean potential of the common pairs may be zero" if near_zero else ""
+    return Withheld(no_prr, may_be_zero(arrays, language))
 
 
 def gap_is_estimated(arrays: PosteriorArrays) -> bool:
