@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
@@ -13,6 +13,7 @@ import numpy.typing as npt
 import xarray as xr
 from arviz_stats import loo
 from left_out import LeftOut, left_out_together
+from scipy.stats import t as student_t
 
 from bayeseval import Fit
 from bayeseval.comparison.refits import refit_units
@@ -30,10 +31,17 @@ Floats = npt.NDArray[np.float64]
 CHAINS: Final = 4
 TUNE: Final = 1000
 # Draws of each chain at which densities of left-out scores are computed.
-ELPD_DRAWS: Final = 250
-# Largest k-hat in the draws of one chain, which only the error is computed from: beyond it, the
+ELPD_DRAWS: Final = 500
+# Every chain is cut into so many batches, whose elpds tell the error.
+PER_CHAIN: Final = 2
+BATCHES: Final = CHAINS * PER_CHAIN
+# Largest k-hat in the draws of one batch, which only the error is computed from: beyond it, the
 # weights have no mean.
-MOST_OF_CHAIN: Final = 1.0
+MOST_OF_BATCH: Final = 1.0
+# Elpds of correct engines differ by more than is accepted once in a thousand pairs.
+REFUSED: Final = 0.001
+# Of errors that are computed from four chains or four refits.
+LEAST_DF: Final = 3.0
 # Of refits without one record, each a run of its own.
 REFIT_SEEDS: Final = (1, 2, 3, 4)
 # Of four chains, without records that weights cannot leave out.
@@ -50,8 +58,8 @@ class Engine(NamedTuple):
 def elpds(runs: tuple[Engine, Engine]) -> dict[str, dict[str, Any]]:
     """Expected log predictive densities of left-out records of both engines, with both errors.
 
-    The Monte-Carlo standard error is that of the mean of four chains, each by itself. Records
-    whose k-hat is too large in all draws or in those of a chain are left out for good.
+    The Monte-Carlo standard error is that of the mean of eight batches of draws, each by itself.
+    Records whose k-hat is too large in all draws or in those of a batch are left out for good.
     """
     design = runs[0].design
     exact = why_no_closed_form(design) is None
@@ -62,12 +70,63 @@ def elpds(runs: tuple[Engine, Engine]) -> dict[str, dict[str, Any]]:
     return dict(zip(("first", "second"), found, strict=True))
 
 
-def described_elpd(values: Floats, error: float, k_hat: Floats, method: str) -> dict[str, Any]:
+class Error(NamedTuple):
+    """A standard error and its degrees of freedom."""
+
+    value: float
+    df: float
+
+    def __and__(self, other: Error) -> Error:
+        """Of the sum of two independent estimates (Welch and Satterthwaite)."""
+        squares = np.square([self.value, other.value])
+        df = squares.sum() ** 2 / (squares**2 / [self.df, other.df]).sum()
+        return Error(float(np.sqrt(squares.sum())), float(df))
+
+
+def disagreement(first: Mapping[str, Any], second: Mapping[str, Any]) -> tuple[float, float]:
+    """Difference of two elpds in standard errors, and the largest that is accepted.
+
+    The limit is a quantile of Student's t with the degrees of freedom of both errors.
+    """
+    error = Error(first["mcse"], first.get("mcse_df", LEAST_DF)) & Error(
+        second["mcse"], second.get("mcse_df", LEAST_DF)
+    )
+    differ = abs(first["value"] - second["value"]) / error.value
+    return float(differ), float(student_t.ppf(1.0 - 0.5 * REFUSED, error.df))
+
+
+def accepted(found: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """The elpds if both engines agree; else the reason why there are none."""
+    if any(one["value"] is None for one in found.values()):
+        return found
+    differ, most = disagreement(found["first"], found["second"])
+    if differ <= most:
+        return found
+    reason = (
+        f"refused: {found['first']['value']:.2f} and {found['second']['value']:.2f} of the two "
+        f"engines differ by {differ:.1f} MCSE, more than {most:.1f}"
+    )
+    return {side: {"value": None, "reason": reason} for side in found}
+
+
+def of_batches(each: Sequence[float], run: Engine) -> Error:
+    """Standard error of an elpd, from those of batches of its draws.
+
+    Draws of importance sampling are taken from points that all batches share: the error of these
+    is not seen in the batches, and is that of as many draws as the points are worth.
+    """
+    error = float(np.std(each, ddof=1) / np.sqrt(len(each)))
+    worth = run.fit.run["sampling"].get("importance_ess", np.inf)
+    return Error(error * float(np.sqrt(1.0 + CHAINS * ELPD_DRAWS / worth)), len(each) - 1.0)
+
+
+def described_elpd(values: Floats, error: Error, k_hat: Floats, method: str) -> dict[str, Any]:
     """An elpd as the JSON has it."""
     return {
         "value": float(values.sum()),
         "se": float(np.sqrt(len(values) * values.var(ddof=1))),
-        "mcse": float(error),
+        "mcse": float(error.value),
+        "mcse_df": round(error.df, 1),
         "worst_k_hat": float(np.nanmax(k_hat)),
         "method": method,
     }
@@ -77,9 +136,8 @@ def closed_form(run: Engine) -> dict[str, Any]:
     """Elpd of a Gaussian model with one residual sd."""
     tree = run.fit.leave_one_out(draws=ELPD_DRAWS)
     values, k_hat = psis(tree)
-    each = [psis(chain_of(tree, i))[0].sum() for i in range(CHAINS)]
-    error = np.std(each, ddof=1) / np.sqrt(CHAINS)
-    return described_elpd(values, error, k_hat, EXACT)
+    each = [psis(batch_of(tree, i))[0].sum() for i in range(BATCHES)]
+    return described_elpd(values, of_batches(each, run), k_hat, EXACT)
 
 
 def given_sds(runs: tuple[Engine, Engine]) -> list[dict[str, Any]]:
@@ -91,11 +149,11 @@ def given_sds(runs: tuple[Engine, Engine]) -> list[dict[str, Any]]:
     found = []
     for run in runs:
         tree = densities_given_sds(run)
-        chains = [psis(chain_of(tree, i)) for i in range(CHAINS)]
-        found.append((psis(tree), chains))
+        batches = [psis(batch_of(tree, i)) for i in range(BATCHES)]
+        found.append((psis(tree), batches))
     of_all = np.array([k_hat for (_, k_hat), _ in found])
-    of_chains = np.array([k_hat for _, chains in found for _, k_hat in chains])
-    lost = (of_all > K_HAT_MAX).any(axis=0) | (of_chains > MOST_OF_CHAIN).any(axis=0)
+    of_batch = np.array([k_hat for _, batches in found for _, k_hat in batches])
+    lost = (of_all > K_HAT_MAX).any(axis=0) | (of_batch > MOST_OF_BATCH).any(axis=0)
     records = np.flatnonzero(lost)
     method = EXACT_GIVEN_LOADINGS if design.spec.low_rank else EXACT
     others = None
@@ -115,11 +173,10 @@ def given_sds(runs: tuple[Engine, Engine]) -> list[dict[str, Any]]:
             )
             return [{"value": None, "reason": reason}] * len(runs)
     described = []
-    for (values, k_hat), chains in found:
-        each = [own[~lost].sum() for own, _ in chains]
-        error, kept = float(np.std(each, ddof=1) / np.sqrt(CHAINS)), k_hat[~lost]
+    for run, ((values, k_hat), batches) in zip(runs, found, strict=True):
+        error, kept = of_batches([own[~lost].sum() for own, _ in batches], run), k_hat[~lost]
         if others is not None:
-            values[lost], error = others.elpd, float(np.hypot(error, others.mcse))
+            values[lost], error = others.elpd, error & Error(others.mcse, LEAST_DF)
             kept = np.concatenate([kept, others.k_hat])
         described.append(described_elpd(values, error, kept, method))
     return described
@@ -182,14 +239,14 @@ def weighted(run: Engine) -> dict[str, Any]:
     """Elpd by the routes of `bayeseval compare`, with four refits of each record that needs one."""
     design, fit = run
     scores = left_out(fit, design)
-    chains = [replace(fit, data=chain_of(fit.data, i)) for i in range(CHAINS)]
-    own = np.array([left_out(chain, design).elpd for chain in chains])
+    batches = [replace(fit, data=batch_of(fit.data, i)) for i in range(BATCHES)]
+    own = np.array([left_out(batch, design).elpd for batch in batches])
     lost = np.isnan(scores.elpd) | np.isnan(own).any(axis=0)
     values, k_hat, method = scores.elpd.copy(), scores.k_hat[~lost], scores.method
-    error = own[:, ~lost].sum(axis=1).std(ddof=1) / np.sqrt(CHAINS)
+    error = of_batches(own[:, ~lost].sum(axis=1).tolist(), run)
     if lost.any():
         values[lost], refitted = without_each(design, np.flatnonzero(lost))
-        error = np.hypot(error, refitted)
+        error &= Error(refitted, LEAST_DF)
         method += f"; {lost.sum()} of {len(values)} records by refits"
     # The records that importance sampling does not compute are among those of the refits.
     method = re.sub(r"; \d+ records? not computed", "", method)
@@ -219,14 +276,18 @@ def psis(tree: xr.DataTree) -> tuple[Floats, Floats]:
     return np.asarray(result.elpd_i, dtype=np.float64), np.asarray(result.pareto_k)
 
 
-def chain_of(tree: xr.DataTree, chain: int) -> xr.DataTree:
-    """One chain of all groups that have chains."""
-    groups = {name: group.to_dataset() for name, group in tree.children.items()}
+def batch_of(tree: xr.DataTree, batch: int) -> xr.DataTree:
+    """Successive draws of one chain, of all groups that have chains."""
+    chain, part = divmod(batch, PER_CHAIN)
+
+    def cut(group: xr.Dataset) -> xr.Dataset:
+        if "chain" not in group.dims:
+            return group
+        draws = np.array_split(np.arange(group.sizes["draw"]), PER_CHAIN)[part]
+        return group.isel(chain=[chain], draw=draws)
+
     return xr.DataTree.from_dict(
-        {
-            name: group.isel(chain=[chain]) if "chain" in group.dims else group
-            for name, group in groups.items()
-        }
+        {name: cut(group.to_dataset()) for name, group in tree.children.items()}
     )
 
 

@@ -17,7 +17,9 @@ Where the first engine is NUTS, ``--evidence`` adds the log evidence to the file
 
 Posteriors whose two files exist are kept, so that an interrupted run continues; ``--again`` makes
 them anew, except log evidence that was bridged. Nothing is written, and the exit code is 1, where
-a convergence gate fails or the engines differ by more than 5 standard errors. The table
+a convergence gate fails or the engines differ by more than 5 standard errors. Where their elpds
+differ by more than correct ones do once in a thousand pairs, the file has no elpd but the reason,
+and the exit code is 1 too. The table
 ``replicates`` is simulated: ``--table`` writes it and ends. What is still missing is listed in
 ``not_made.csv``; ``--missing`` makes nothing else.
 """
@@ -37,7 +39,7 @@ import numpy.typing as npt
 import pandas as pd
 import xarray as xr
 from arviz_stats.base import array_stats
-from elpd import Engine, elpds
+from elpd import Engine, accepted, elpds
 from evidence import log_evidence
 from measure import RESULTS, provenance
 
@@ -376,8 +378,9 @@ def reference(key: str, draws: int, said: Mapping[str, str]) -> bool:
     rounded(table).to_csv(folder / f"{model}.csv", index=False, lineterminator="\n")
     # The draws took long: they are kept if what follows is interrupted.
     write_json(folder / f"{model}.json", document)
-    write_json(folder / f"{model}.json", document | {"elpd_loo": elpd_of((first, second))})
-    return True
+    found = elpd_of((first, second))
+    write_json(folder / f"{model}.json", document | {"elpd_loo": found})
+    return agreed(key, found)
 
 
 def drawn_by_both(records: Records, model: str, draws: int) -> tuple[Run, Run]:
@@ -395,28 +398,42 @@ def drawn_by_both(records: Records, model: str, draws: int) -> tuple[Run, Run]:
 
 
 def elpd_of(runs: tuple[Run, Run]) -> dict[str, dict[str, Any]]:
-    """Elpds of both engines."""
+    """Elpds of both engines, or why there are none."""
     first, second = (Engine(run.prepared.design, run.fit) for run in runs)
-    return elpds((first, second))
+    found = elpds((first, second))
+    print(f"elpds: {found}", flush=True)
+    return accepted(found)
 
 
-def add_elpd(key: str, said: Mapping[str, str], *, again: bool) -> None:
-    """Compute the elpds of a posterior whose file has none, from draws of their own."""
+def agreed(key: str, found: Mapping[str, Mapping[str, Any]]) -> bool:
+    """Whether the elpds were not refused; says so if they were."""
+    reason = str(found["first"].get("reason", ""))
+    if reason.startswith("refused"):
+        print(f"{key}: no elpd: {reason}", flush=True)
+        return False
+    return True
+
+
+def add_elpd(key: str, said: Mapping[str, str], *, again: bool) -> bool:
+    """Compute the elpds of a posterior whose file has none, from draws of their own.
+
+    False if they, or the draws, are refused.
+    """
     path = FOLDER / f"{key}.json"
     document = json.loads(path.read_text(encoding="utf-8"))
     if document["elpd_loo"]["first"]["value"] is not None and not again:
-        return
+        return True
     name, model = key.split("/")
     runs = drawn_by_both(table_of(name), model, ELPD_ONLY_DRAWS)
     failed = [run.fit.run["engine"] for run in runs if run.fit.gate.status != "pass"]
     if failed:
         print(f"{key}: the convergence gate of {' and '.join(failed)} failed", flush=True)
-        return
+        return False
     found = elpd_of(runs)
-    print(f"{key}: {found}", flush=True)
     write_json(
         path, document | {"elpd_loo": {side: {**one, **said} for side, one in found.items()}}
     )
+    return agreed(key, found)
 
 
 def write_json(path: Path, document: Mapping[str, Any]) -> None:
@@ -476,14 +493,14 @@ def main() -> int:
         write_replicates(REPLICATES)
         return 0
     said = provenance()
+    kept = True
     if asked.evidence or asked.elpd:
         for key in asked.only.split(","):
             if asked.evidence:
                 add_evidence(key, said, again=asked.again)
             if asked.elpd:
-                add_elpd(key, said, again=asked.again)
-        return 0
-    kept = True
+                kept &= add_elpd(key, said, again=asked.again)
+        return int(not kept)
     for key in [] if asked.missing else asked.only.split(","):
         if not asked.again and (FOLDER / f"{key}.json").is_file():
             continue

@@ -7,14 +7,16 @@ import itertools
 import re
 import sys
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
+import xarray as xr
 from scipy.linalg import helmert
 from scipy.special import logsumexp
+from scipy.stats import t as student_t
 
 from bayeseval import Records, load, simulate
 from bayeseval.design import Design, build_design
@@ -306,17 +308,76 @@ def test_two_engines_agree_and_have_enough_draws(key: str) -> None:
     assert len({e["engine"] for e in said["engines"].values()}) == 2
 
 
+def test_the_error_of_an_elpd_has_the_degrees_of_freedom_of_its_batches(script: Any) -> None:
+    known = script.elpd_of.__globals__["elpds"].__globals__
+    each = [1.0, 2.0, 4.0, 3.0, 2.0, 2.0, 5.0, 1.0]
+    error = np.std(each, ddof=1) / np.sqrt(8)
+
+    def run(**sampling: float) -> Any:
+        return SimpleNamespace(fit=SimpleNamespace(run={"sampling": sampling}))
+
+    assert known["of_batches"](each, run()) == pytest.approx((error, 7.0))
+    # As many points as draws: their errors are equal.
+    shared = known["of_batches"](each, run(importance_ess=2000.0))
+    assert shared == pytest.approx((error * np.sqrt(2.0), 7.0))
+    # Of two equal errors the degrees of freedom add up; of unequal ones the larger error counts.
+    pair = known["Error"](0.3, 7.0) & known["Error"](0.3, 7.0)
+    assert pair == pytest.approx((0.3 * np.sqrt(2.0), 14.0))
+    assert (known["Error"](3.0, 7.0) & known["Error"](0.03, 3.0)).df == pytest.approx(7.0, abs=0.01)
+
+
+def test_batches_are_parts_of_chains(script: Any) -> None:
+    known = script.elpd_of.__globals__["elpds"].__globals__
+    values = xr.DataArray(np.arange(4 * 5.0).reshape(4, 5), dims=("chain", "draw"))
+    tree = xr.DataTree.from_dict(
+        {"posterior": xr.Dataset({"x": values}), "observed_data": xr.Dataset({"y": 1.0})}
+    )
+    batches = [known["batch_of"](tree, i) for i in range(known["BATCHES"])]
+    drawn = [batch["posterior"]["x"].to_numpy().tolist() for batch in batches]
+    assert drawn[:2] == [[[0.0, 1.0, 2.0]], [[3.0, 4.0]]]
+    assert drawn[7] == [[18.0, 19.0]]
+    assert sum(batch["posterior"]["x"].size for batch in batches) == values.size
+    assert all(batch["observed_data"]["y"] == 1.0 for batch in batches)
+
+
+def test_elpds_that_differ_too_much_are_refused(script: Any) -> None:
+    known = script.elpd_of.__globals__["elpds"].__globals__
+    limit = student_t.ppf(0.9995, 14.0)
+
+    def pair(errors: float) -> dict[str, dict[str, Any]]:
+        second = {"value": 10.0 - errors * 0.5, "mcse": 0.4, "mcse_df": 7.0}
+        # 0.3 and 0.4 give 0.5, with equal errors 14 degrees of freedom.
+        return {"first": {"value": 10.0, "mcse": 0.3, "mcse_df": 7.0}, "second": second}
+
+    close = pair(3.5)
+    assert known["accepted"](close) is close
+    assert known["disagreement"](*close.values()) == pytest.approx((3.5, limit), rel=0.02)
+    refused = known["accepted"](pair(5.0))
+    assert refused["first"] == refused["second"]
+    assert refused["first"] == {
+        "value": None,
+        "reason": "refused: 10.00 and 7.50 of the two engines differ by 5.0 MCSE, more than 4.2",
+    }
+    assert not script.agreed("mega/additive", refused)
+    assert script.agreed("mega/additive", close)
+    # Errors of four chains each, as of files without the degrees of freedom.
+    old = {"first": {"value": 10.0, "mcse": 0.3}, "second": {"value": 7.5, "mcse": 0.4}}
+    assert known["accepted"](old) is old
+    missing = {"first": {"value": None, "reason": "not computed"}, "second": close["second"]}
+    assert known["accepted"](missing) is missing
+
+
 @pytest.mark.parametrize("key", POSTERIORS)
-def test_left_out_densities_of_both_engines_agree(key: str) -> None:
+def test_left_out_densities_of_both_engines_agree(key: str, script: Any) -> None:
     _, said = reference(*key.split("/"))
     first, second = said["elpd_loo"].values()
     if first["value"] is None or second["value"] is None:
-        assert re.search("need refits|not computed", (first | second)["reason"])
+        assert re.search("^refused: |need refits|not computed", (first | second)["reason"])
         return
     assert max(first["worst_k_hat"], second["worst_k_hat"]) <= 0.7
     error = np.hypot(first["mcse"], second["mcse"])
-    # The error comes from four chains only: Student-t with three degrees of freedom.
-    assert abs(first["value"] - second["value"]) < 10.0 * error
+    differ, most = script.elpd_of.__globals__["accepted"].__globals__["disagreement"](first, second)
+    assert differ <= most
     # Densities of single records have independent errors, whose norm is that of their sum. The
     # norms of two vectors differ by at most the norm of their difference.
     assert abs(first["se"] - second["se"]) < max(0.02 * first["se"], error)
