@@ -584,8 +584,9 @@ def test_an_interrupted_run_continues(located: list[pd.DataFrame], tmp_path: Pat
 
     # Read, not made again.
     marked = json.loads((folder / "000001.json").read_text())
-    assert marked["status"] == "fitted"
-    (folder / "000001.json").write_text(json.dumps(marked | {"reason": "kept"}))
+    assert (marked["piece"], marked["result"]["status"]) == ("simulation 1", "fitted")
+    marked["result"]["reason"] = "kept"
+    (folder / "000001.json").write_text(json.dumps(marked))
     calibration = few.run(jobs=1, work=tmp_path)
     assert calibration.statuses["reason"].tolist() == ["", "kept", ""]
     pd.testing.assert_frame_equal(
@@ -998,13 +999,21 @@ def test_force_replaces_a_damaged_folder(
     assert paths_of(tmp_path / "out") == ["seed 0"] * 2
 
 
+def kept_as(number: int, **part: object) -> str:
+    """A file of an unfinished run."""
+    result = {"reason": "", "path": "", **part}
+    return json.dumps({"piece": f"simulation {number}", "result": result})
+
+
 @pytest.mark.parametrize(
     ("content", "problem"),
     [
-        ("{", "not JSON"),
-        ("{}", "not what a simulation found"),
-        ('{"simulation": 0, "status": "fitted", "reason": "", "path": "", "rows": {}}', "found"),
-        ('{"simulation": 1, "status": "not fitted", "reason": "", "path": "", "rows": {}}', "0"),
+        ("{", "is damaged: not JSON"),
+        ("{}", "is damaged: it is not what simulation 0 found"),
+        (kept_as(0, status="fitted", rows={}), "is damaged: it is not what simulation 0 found"),
+        (kept_as(0, status="fitted", rows=7), "is damaged: it is not what simulation 0 found"),
+        (kept_as(0, status="lost", rows={}), "is damaged: it is not what simulation 0 found"),
+        (kept_as(1, status="not fitted", rows={}), "is of another piece than simulation 0"),
     ],
 )
 def test_a_damaged_unfinished_simulation_is_made_again(
@@ -1022,8 +1031,7 @@ def test_a_damaged_unfinished_simulation_is_made_again(
     (own / "000000.json").write_text(content, encoding="utf-8")
     assert call("--simulations", "1") == 0
     (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith(f"{own / '000000.json'} is damaged: ")
-    assert problem in line
+    assert line.startswith(f"{own / '000000.json'} {problem}")
     assert line.endswith("; simulation 0 is made again")
     assert paths_of(tmp_path / "out") == ["seed 0"]
 

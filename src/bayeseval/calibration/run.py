@@ -22,7 +22,7 @@ from bayeseval._random import stream
 from bayeseval._text import counted, show
 from bayeseval.calibration.container import Calibration
 from bayeseval.calibration.draw import check_drawable, draw_table
-from bayeseval.calibration.parts import finished_parts, store_part
+from bayeseval.calibration.parts import kept_parts
 from bayeseval.calibration.quantities import join, reported
 from bayeseval.calibration.ranks import outcome_rows
 from bayeseval.engines import SamplerSettings, cores_of
@@ -169,8 +169,10 @@ class PreparedCalibration:
         progress: Progress | None,
     ) -> list[dict[str, Any]]:
         """What all simulations found: those that are done, and the others now."""
-        if folder is not None:
-            done = done | finished_parts(folder)
+        kept = None if folder is None else kept_parts(folder, self.simulations)
+        if kept is not None:
+            found = kept.find().items()
+            done = done | {i: {**part, "simulation": i} for i, part in found}
         missing = [i for i in range(self.simulations) if i not in done]
         if missing:
             parts = run_all(
@@ -181,7 +183,7 @@ class PreparedCalibration:
                 stage="simulating",
                 progress=progress or (lambda stage, done, total, remark: None),
                 # By this process: those of a cluster may not reach the folder.
-                keep=None if folder is None else lambda i, part: store_part(part, folder),
+                keep=None if kept is None else kept.store,
             )
             done = done | dict(zip(missing, parts, strict=True))
         return [done[i] for i in range(self.simulations)]

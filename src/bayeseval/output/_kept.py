@@ -20,7 +20,14 @@ from bayeseval.errors import InputError
 from bayeseval.output._files import read_json, replace_json
 from bayeseval.output._locks import alone_in
 
-__all__ = ["Kept", "discard_pieces", "folder_of", "frame_from_json", "frame_to_json"]
+__all__ = [
+    "Kept",
+    "discard_pieces",
+    "folder_of",
+    "frame_from_json",
+    "frame_to_json",
+    "positions",
+]
 
 Result = TypeVar("Result")
 
@@ -59,10 +66,7 @@ class Kept(Generic[Result]):
         A damaged file is named on stderr and left out, so that its piece is made again.
         """
         found = {}
-        paths = sorted(self.folder.iterdir()) if self.folder.is_dir() else []
-        for path in paths:
-            match = _NAME.fullmatch(path.name)
-            position = int(match[1]) if match else len(self.names)
+        for position, path in positions(self.folder).items():
             if position >= len(self.names):
                 continue
             try:
@@ -79,6 +83,13 @@ class Kept(Generic[Result]):
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise InputError(f"{path} is damaged: it is not what {name} found") from error
         raise InputError(f"{path} is of another piece than {name}")
+
+
+def positions(folder: Path) -> dict[int, Path]:
+    """The files of pieces that a folder has, by position, whatever is in them."""
+    names = sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
+    matches = [match for name in names if (match := _NAME.fullmatch(name))]
+    return {int(match[1]): folder / match[0] for match in matches}
 
 
 def frame_to_json(table: pd.DataFrame) -> dict[str, Any]:
