@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
 import numpy as np
 
-from bayeseval._arguments import as_path, as_whole_number
+from bayeseval._arguments import as_whole_number
 from bayeseval._calls import explained
 from bayeseval._cluster import Cluster
 from bayeseval._optional import versions
@@ -30,7 +30,7 @@ from bayeseval.errors import BayesevalError, EngineError, InputError, argument, 
 from bayeseval.fitting.fitted import check_posterior
 from bayeseval.fitting.prepared import Prepared, prepare
 from bayeseval.fitting.provenance import sampling_path
-from bayeseval.output._kept import discard_pieces
+from bayeseval.output._kept import discard_pieces, work_folder
 from bayeseval.output._locks import alone_in
 from bayeseval.records import Records, TableSource
 from bayeseval.records import load as load_records
@@ -144,8 +144,9 @@ class PreparedCalibration:
             If another process works on the same calibration in `work`.
         """
         at_once = sensible_jobs(jobs, cores_each=cores_of(self.like.engine.name), dask=dask)
+        place = work_folder(work)
         done = {} if ready is None else ready.parts()
-        folder = None if work is None else self.kept_in(as_path("work", work))
+        folder = None if place is None else self.kept_in(place)
         with nullcontext() if folder is None else alone_in(folder):
             parts = self._parts(done, folder, at_once, progress)
         if not any(part["rows"] for part in parts):
@@ -474,6 +475,7 @@ def calibrate(
     >>> calibration.table["quantity"].tolist()[:3]
     ['intercept', 'sd_language', 'sd_task']
     """
+    work = work_folder(work)
     table = like if like is None or isinstance(like, Records) else load_records(like)
     settings = SamplerSettings(draws=draws, tune=tune, chains=chains, seed=seed)
     prepared = prepare_calibration(

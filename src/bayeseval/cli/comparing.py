@@ -104,7 +104,7 @@ def compare(
         prepare_holdout,
     )
     from bayeseval.comparison.models import check_asked
-    from bayeseval.output._kept import discard_pieces, folder_of
+    from bayeseval.output._kept import folder_of
     from bayeseval.output.store import check_target, unfinished
 
     check_asked(by, holdout=holdout, repeats=repeats)
@@ -121,7 +121,7 @@ def compare(
     check_target(folder, prepared.identity, force=force)
     work = unfinished(folder)
     own = folder_of(work, prepared.identity)
-    with keeping(own, "fits"), progress_bar("", quiet=quiet) as progress:
+    with keeping(own, "fits") as discard, progress_bar("", quiet=quiet) as progress:
         where: dict[str, Any] = {"jobs": jobs, "dask": dask, "progress": progress}
         compared = (
             prepared.run(work=work, **where)
@@ -131,7 +131,7 @@ def compare(
     # Printed before it is saved: an error of writing the folder does not lose the results.
     echo(str(compared))
     compared.save(folder, figures=False if no_figures else figure_format, force=force)
-    discard_pieces(own)
+    discard()
     echo_place("\nResults", folder)
     if any(gate.status == "fail" for gate in compared.named_gates.values()):
         raise typer.Exit(EXIT_GATE_FAILED)

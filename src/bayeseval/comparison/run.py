@@ -28,6 +28,7 @@ from bayeseval.fitting.covariates import CovariateSource
 from bayeseval.fitting.fitted import Fit
 from bayeseval.fitting.gate import warn_of_gates
 from bayeseval.fitting.prepared import Prepared
+from bayeseval.output._kept import work_folder
 from bayeseval.records import PairSource, Records, TableSource
 from bayeseval.records import load as load_records
 
@@ -367,6 +368,7 @@ def compare(
     ['additive', 'two-way means']
     """
     check_asked(by, holdout=holdout, repeats=repeats, fits=fits)
+    work = work_folder(work)
     table = records if isinstance(records, Records) else load_records(records)
     asked: dict[str, Any] = {"by": by, "engine": engine, "seed": seed}
     asked |= {"covariate": covariate, "pairs": pairs}
