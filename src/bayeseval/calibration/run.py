@@ -45,12 +45,7 @@ if TYPE_CHECKING:
     from bayeseval.design import Design
     from bayeseval.fitting.gate import Gate
 
-__all__ = [
-    "PreparedCalibration",
-    "Priors",
-    "calibrate",
-    "prepare_calibration",
-]
+__all__ = ["PreparedCalibration", "Priors", "calibrate", "prepare_calibration"]
 
 Priors = Literal["fixed", "scaled"]
 
@@ -64,6 +59,8 @@ _OBSERVED: Final = 0.8
 _DEFAULTS: Final = SamplerSettings()
 # Enough of a SHA-256 for the name of a folder.
 _SHORT: Final = 12
+# Far more than bands of ranks need; lists of many more fill the memory before the first fit.
+_MOST_SIMULATIONS: Final = 100_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -359,6 +356,10 @@ def prepare_calibration(
         If the model cannot be fitted to the table, or nothing can be drawn from its priors.
     """
     simulations = as_whole_number(argument("simulations"), simulations, least=1)
+    if simulations > _MOST_SIMULATIONS:
+        raise InputError(
+            f"{argument('simulations')} must be at most {_MOST_SIMULATIONS}, got {simulations}"
+        )
     if priors not in get_args(Priors):
         raise InputError(f"{argument('priors')} is fixed or scaled, got {show(priors)}")
     if like is None:

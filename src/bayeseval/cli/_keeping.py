@@ -21,7 +21,7 @@ def keeping(folder: Path, what: str) -> Iterator[Callable[[], None]]:
     Parameters
     ----------
     folder : Path
-        Holds a JSON file for each.
+        Holds a JSON file for each, itself or in folders below.
     what : str
         What they are: fits, simulations.
 
@@ -48,9 +48,9 @@ def keeping(folder: Path, what: str) -> Iterator[Callable[[], None]]:
     try:
         yield discard
     except KeyboardInterrupt as error:
-        raise StoppedError(kept if any(folder.glob("*.json")) else "") from error
+        raise StoppedError(kept if any(folder.rglob("*.json")) else "") from error
     except EngineError as error:
-        if not any(folder.glob("*.json")):
+        if not any(folder.rglob("*.json")):
             raise
         raise EngineError(f"{error}; {kept}") from error
     finally:
