@@ -33,8 +33,8 @@ def test_what_is_no_folder_is_refused_before_anything_is_read(called: str, tmp_p
         (3, "^work must be a path, got 3$"),
         (b"w", "^work must be a path, got bytes$"),
         (" ", "^work is empty; give a path$"),
-        (file, f"^work: {file} is a file, not a folder; give another folder$"),
-        (file / "below", f"^work: {file} is a file, not a folder; give another folder$"),
+        (file, f"^work: {file} is a file, not a folder; choose another folder$"),
+        (file / "below", f"^work: {file} is a file, not a folder; choose another folder$"),
     ):
         with pytest.raises(InputError, match=message):
             CALLS[called](work=work)

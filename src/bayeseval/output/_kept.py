@@ -18,7 +18,7 @@ import pandas as pd
 from bayeseval._arguments import as_path
 from bayeseval._optional import versions
 from bayeseval._progress import notice
-from bayeseval.errors import InputError
+from bayeseval.errors import InputError, by_option, wording
 from bayeseval.output._files import read_json, replace_json
 from bayeseval.output._locks import alone_in
 
@@ -130,7 +130,10 @@ def work_folder(work: object) -> Path | None:
         # Unlike those of Path, it takes a name that is too long for one of no file.
         if os.path.lexists(place):
             if not os.path.isdir(place):  # noqa: PTH112
-                raise InputError(f"work: {place} is a file, not a folder; give another folder")
+                raise InputError(
+                    f"{wording('work: ', '')}{place} is a file, not a folder; choose another folder"
+                    f"{by_option('--out')}"
+                )
             break
     return folder
 
