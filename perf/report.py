@@ -247,7 +247,8 @@ def growth(axes: Axes, table: pd.DataFrame) -> None:
     axes.set_yticks([d for d in _DECADES if low <= d <= high])
     axes.set_xlabel("records")
     axes.set_ylabel("seconds")
-    axes.legend(loc="upper left")
+    # Above the axes, where no line can pass under it.
+    axes.legend(loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=2)
 
 
 @styled

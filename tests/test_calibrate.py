@@ -753,6 +753,10 @@ def test_advice_on_covariates_names_no_option_that_is_not_there() -> None:
         (["--model", "auto"], "the model auto is chosen for a table; name a model"),
         (["--model", "additive", "--engine", "ml"], "calibrate needs draws from a posterior"),
         (["--model", "additive", "--simulations", "0"], "--simulations must be at"),
+        (
+            ["--model", "additive", "--simulations", "100001"],
+            "--simulations must be at most 100000, got 100001",
+        ),
         (["--model", "additive", "--priors", "wide"], "'wide' is not one of 'fixed', 'scaled'"),
         (["--model", "mexa"], "covariates"),
         (

@@ -644,6 +644,7 @@ OTHERS: dict[str, str] = {
     "mexa/run.py:align": "tests/mexa/test_extract.py",
     "mexa/tables.py:_tidy": "tests/mexa/test_covariate.py",
     "output/_integrity.py:again": "tests/test_calibrate.py",
+    "output/_kept.py:work_folder": _WITHOUT_VALUE,
     "output/_locks.py:alone_in": _WITHOUT_VALUE,
     "planning/candidates.py:_given_cells": "tests/test_next.py",
     "planning/candidates.py:_given_costs": _OWN_VALUE,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import csv
 import datetime
+import importlib.util
 import re
 import subprocess
 import sys
@@ -121,3 +122,24 @@ def test_a_calibration_grid_without_tables_ends_in_one_line(
     asked = argparse.Namespace(shapes=2, most_records=1)
     with pytest.raises(SystemExit, match=r"^error: no shape has a table; ask for more --shapes"):
         calibration_grid.run(asked)
+
+
+def test_the_legend_of_the_performance_figure_lies_above_the_lines(measure: ModuleType) -> None:
+    spec = importlib.util.spec_from_file_location("perf_report", PERF / "report.py")
+    assert spec is not None
+    assert spec.loader is not None
+    report = importlib.util.module_from_spec(spec)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(sys.modules, "measure", measure)
+        spec.loader.exec_module(report)
+    drawn = report.figure()
+    drawn.canvas.draw()
+    axes = drawn.axes[1]
+    texts = [text.get_text() for text in axes.get_legend().get_texts()]
+    assert sorted(texts) == [
+        "aggregation, additive",
+        "aggregation, crossed",
+        "fit, additive",
+        "fit, crossed",
+    ]
+    assert axes.get_legend().get_window_extent().y0 >= axes.get_window_extent().y1

@@ -120,16 +120,27 @@ def interruptible() -> Iterator[None]:
     """Stop at Ctrl-C at once, or at the next report of progress if that was forgotten.
 
     Python prints and forgets KeyboardInterrupt in callbacks, for example of weak references
-    while modules are imported.
+    while modules are imported. SIGTERM and SIGHUP do the same as Ctrl-C unless they are ignored,
+    as by nohup: processes that work for this one would otherwise stay for minutes.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
     before = signal.signal(signal.SIGINT, _Interrupt())
+    known = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
+    ending = [one for one in known if signal.getsignal(one) == signal.SIG_DFL]
+    for one in ending:
+        signal.signal(one, _as_interrupt)
     try:
         yield
     finally:
+        for one in ending:
+            signal.signal(one, signal.SIG_DFL)
         signal.signal(signal.SIGINT, before)
+
+
+def _as_interrupt(number: int, frame: FrameType | None) -> None:
+    signal.raise_signal(signal.SIGINT)
 
 
 @contextmanager

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import pickle
+import signal
 import sys
 import threading
 import warnings
@@ -148,6 +149,8 @@ def _can_be_copied() -> bool:
 
 def _serve(ours: Connection, theirs: Connection, prepare: Callable[[], object]) -> None:
     """Work on what the other process sends until it closes the connection, or is no more."""
+    # Ctrl-C is ignored here, and a command takes this signal for it.
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
     # Otherwise this process would wait for itself.
     ours.close()
     waiting: SimpleQueue[bytes | None] = SimpleQueue()

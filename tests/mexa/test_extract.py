@@ -1027,6 +1027,11 @@ def test_two_runs_at_once_do_not_share_a_folder(
         said = capsys.readouterr().err
         assert f"works in {work}; wait until it has ended, or choose another folder (--out)" in said
         assert (said.count("\n"), out.exists(), (work / "scores").exists()) == (1, False, True)
+    # A file of the user in the folder stays.
+    (work / "mine.txt").touch()
+    assert main(arguments) == 0
+    assert (out.exists(), list(work.iterdir())) == (True, [work / "mine.txt"])
+    (work / "mine.txt").unlink()
     assert main(arguments) == 0
     assert (out.exists(), work.exists()) == (True, False)
 

@@ -58,4 +58,5 @@ def test_runs_with_other_inputs_have_other_folders(tmp_path: Path) -> None:
     discard_pieces(first)
     assert [path.name for path in (tmp_path / "work").iterdir()] == [second.name]
     discard_pieces(second)
-    assert not (tmp_path / "work").exists()
+    # The folder above may be the user's own: commands remove it where they made it.
+    assert list((tmp_path / "work").iterdir()) == []

@@ -233,6 +233,38 @@ def test_a_fit_stores_the_citation_of_its_card(tmp_path: Path) -> None:
     assert entry == {"title": "mine", "note": r"A. Author \& B. Writer. My (table), 50 \% done."}
 
 
+@pytest.mark.parametrize(
+    ("title", "note"),
+    [
+        (r"\input{/etc/passwd}", r"\textbackslash input(/etc/passwd)"),
+        (r"{\em a} \csname x", r"(\textbackslash em a) \textbackslash csname x"),
+        # TeX reads this as a backslash.
+        ("^^5cinput /etc/passwd", r"\textasciicircum \textasciicircum 5cinput /etc/passwd"),
+        # A right-to-left override.
+        ("a\u202eb", r"a\textbackslash u202eb"),
+    ],
+)
+def test_bibtex_that_could_read_files_is_cited_as_text(
+    results: SavedResults, title: str, note: str
+) -> None:
+    found = citations_of(
+        changed(results, {"citations": [f"@misc{{a,\n  title = {{{title}}},\n}}"]})
+    )
+    entries = parse(found)
+    assert "a" not in entries
+    (key,) = (key for key in entries if key.startswith("data-"))
+    assert entries[key]["note"] == f"@misc(a, title = ({note}), )"
+    # A plain text may hold the same.
+    plain = parse(citations_of(changed(results, {"citations": [title]})))
+    assert plain[key]["note"] == note
+
+
+def test_accents_fonts_and_links_stay_bibtex(results: SavedResults) -> None:
+    title = r"{\'E}t\'e, \v{c}, {\O}, \emph{very} \textsc{nlp}, 5 \% at \url{https://x.org/a_b}"
+    entry = f"@misc{{a,\r\n\ttitle = {{{title}}},\r\n}}"
+    assert entry in citations_of(changed(results, {"citations": [entry]}))
+
+
 def test_one_key_for_two_works_is_refused(results: SavedResults) -> None:
     both = "@misc{a,\n  title = {One},\n}\n\n@misc{a,\n  title = {Two},\n}"
     with pytest.raises(InputError, match="has two entries with the key a; give them different"):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
 import numpy as np
 
-from bayeseval._arguments import as_path, as_whole_number
+from bayeseval._arguments import as_whole_number
 from bayeseval._calls import explained
 from bayeseval._cluster import Cluster
 from bayeseval._optional import versions
@@ -30,7 +30,7 @@ from bayeseval.errors import BayesevalError, EngineError, InputError, argument, 
 from bayeseval.fitting.fitted import check_posterior
 from bayeseval.fitting.prepared import Prepared, prepare
 from bayeseval.fitting.provenance import sampling_path
-from bayeseval.output._kept import discard_pieces
+from bayeseval.output._kept import discard_pieces, work_folder
 from bayeseval.output._locks import alone_in
 from bayeseval.records import Records, TableSource
 from bayeseval.records import load as load_records
@@ -45,12 +45,7 @@ if TYPE_CHECKING:
     from bayeseval.design import Design
     from bayeseval.fitting.gate import Gate
 
-__all__ = [
-    "PreparedCalibration",
-    "Priors",
-    "calibrate",
-    "prepare_calibration",
-]
+__all__ = ["PreparedCalibration", "Priors", "calibrate", "prepare_calibration"]
 
 Priors = Literal["fixed", "scaled"]
 
@@ -64,6 +59,8 @@ _OBSERVED: Final = 0.8
 _DEFAULTS: Final = SamplerSettings()
 # Enough of a SHA-256 for the name of a folder.
 _SHORT: Final = 12
+# Far more than bands of ranks need; lists of many more fill the memory before the first fit.
+_MOST_SIMULATIONS: Final = 100_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,8 +141,9 @@ class PreparedCalibration:
             If another process works on the same calibration in `work`.
         """
         at_once = sensible_jobs(jobs, cores_each=cores_of(self.like.engine.name), dask=dask)
+        place = work_folder(work)
         done = {} if ready is None else ready.parts()
-        folder = None if work is None else self.kept_in(as_path("work", work))
+        folder = None if place is None else self.kept_in(place)
         with nullcontext() if folder is None else alone_in(folder):
             parts = self._parts(done, folder, at_once, progress)
         if not any(part["rows"] for part in parts):
@@ -360,6 +358,10 @@ def prepare_calibration(
         If the model cannot be fitted to the table, or nothing can be drawn from its priors.
     """
     simulations = as_whole_number(argument("simulations"), simulations, least=1)
+    if simulations > _MOST_SIMULATIONS:
+        raise InputError(
+            f"{argument('simulations')} must be at most {_MOST_SIMULATIONS}, got {simulations}"
+        )
     if priors not in get_args(Priors):
         raise InputError(f"{argument('priors')} is fixed or scaled, got {show(priors)}")
     if like is None:
@@ -476,6 +478,7 @@ def calibrate(
     >>> calibration.table["quantity"].tolist()[:3]
     ['intercept', 'sd_language', 'sd_task']
     """
+    work = work_folder(work)
     table = like if like is None or isinstance(like, Records) else load_records(like)
     settings = SamplerSettings(draws=draws, tune=tune, chains=chains, seed=seed)
     prepared = prepare_calibration(

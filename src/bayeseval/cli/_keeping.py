@@ -2,40 +2,59 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from bayeseval.cli._shared import StoppedError
 from bayeseval.errors import EngineError, InputError
+from bayeseval.output._kept import discard_pieces
 from bayeseval.output._locks import alone_in
 
 __all__ = ["keeping"]
 
 
 @contextmanager
-def keeping(folder: Path, what: str) -> Iterator[None]:
+def keeping(folder: Path, what: str) -> Iterator[Callable[[], None]]:
     """Say where finished pieces of an interrupted run are kept.
 
     Parameters
     ----------
     folder : Path
-        Holds a JSON file for each.
+        Holds a JSON file for each, itself or in folders below.
     what : str
         What they are: fits, simulations.
+
+    Yields
+    ------
+    callable
+        Removes them, and the folder above where nothing else is in it: call it once the
+        results are saved. An empty folder that was there before stays: the user made it.
     """
+    work = folder.parent
+    is_users = work.is_dir() and not any(work.iterdir())
+
+    def tidy() -> None:
+        if not is_users:
+            # Others may keep theirs in it.
+            with suppress(OSError):
+                work.rmdir()
+
+    def discard() -> None:
+        discard_pieces(folder)
+        tidy()
+
     kept = f"finished {what} are kept in {folder}; run the same command again to continue"
     try:
-        yield
+        yield discard
     except KeyboardInterrupt as error:
-        raise StoppedError(kept if any(folder.glob("*.json")) else "") from error
+        raise StoppedError(kept if any(folder.rglob("*.json")) else "") from error
     except EngineError as error:
-        if not any(folder.glob("*.json")):
+        if not any(folder.rglob("*.json")):
             raise
         raise EngineError(f"{error}; {kept}") from error
     finally:
         # Only where nothing is kept; another process that works in the folder needs it.
         with suppress(InputError, OSError), alone_in(folder):
             pass
-        with suppress(OSError):
-            folder.parent.rmdir()
+        tidy()

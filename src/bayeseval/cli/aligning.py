@@ -135,7 +135,7 @@ def mexa(
         format_alignment,
         write_alignment,
     )
-    from bayeseval.mexa.run import Settings, align
+    from bayeseval.mexa.run import KEPT, Settings, align
     from bayeseval.output._locks import alone_in
     from bayeseval.output.store import check_target, discard, unfinished
 
@@ -173,6 +173,6 @@ def mexa(
             figures=False if no_figures else figure_format,
             force=force,
         )
-        discard(work)
+        discard(work, *KEPT)
     echo(format_alignment(pooled, aligned.measured.notes, pivot=pivot))
     echo_place("\nResults", folder)

@@ -105,7 +105,6 @@ def calibrate(
     from bayeseval.calibration import prepare_calibration
     from bayeseval.calibration.parts import check_number, find_earlier
     from bayeseval.engines import SamplerSettings
-    from bayeseval.output._kept import discard_pieces
     from bayeseval.output.store import check_target, unfinished
     from bayeseval.spec import AUTO, load_spec
 
@@ -127,7 +126,7 @@ def calibrate(
     own = prepared.kept_in(work)
     if not force:
         check_number(simulations, folder, ready, own)
-    with keeping(own, "simulations"), progress_bar("", quiet=quiet) as progress:
+    with keeping(own, "simulations") as discard, progress_bar("", quiet=quiet) as progress:
         calibration = prepared.run(jobs=jobs, dask=dask, work=work, ready=ready, progress=progress)
     # Printed before it is saved: an error of writing the folder does not lose the results.
     echo(str(calibration))
@@ -136,5 +135,5 @@ def calibrate(
     except InputError as error:
         kept = f"the simulations are kept in {own}, and this command continues from them"
         raise InputError(f"{error}; {kept}") from error
-    discard_pieces(own)
+    discard()
     echo_place("\nResults", folder)

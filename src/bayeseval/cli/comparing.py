@@ -104,7 +104,6 @@ def compare(
         prepare_holdout,
     )
     from bayeseval.comparison.models import check_asked
-    from bayeseval.output._kept import discard_pieces, folder_of
     from bayeseval.output.store import check_target, unfinished
 
     check_asked(by, holdout=holdout, repeats=repeats)
@@ -120,18 +119,19 @@ def compare(
     folder = out or prepared.default_folder
     check_target(folder, prepared.identity, force=force)
     work = unfinished(folder)
-    own = folder_of(work, prepared.identity)
-    with keeping(own, "fits"), progress_bar("", quiet=quiet) as progress:
-        where: dict[str, Any] = {"jobs": jobs, "dask": dask, "progress": progress}
+    own = prepared.kept_in(work)
+    what = "refits" if holdout is None else "fits"
+    with keeping(own, what) as discard, progress_bar("", quiet=quiet) as progress:
+        where: dict[str, Any] = {"jobs": jobs, "dask": dask, "work": work, "progress": progress}
         compared = (
-            prepared.run(work=work, **where)
+            prepared.run(**where)
             if isinstance(prepared, PreparedHoldout)
             else prepared.run(ready=find_fits(prepared.fits), **where)
         )
     # Printed before it is saved: an error of writing the folder does not lose the results.
     echo(str(compared))
     compared.save(folder, figures=False if no_figures else figure_format, force=force)
-    discard_pieces(own)
+    discard()
     echo_place("\nResults", folder)
     if any(gate.status == "fail" for gate in compared.named_gates.values()):
         raise typer.Exit(EXIT_GATE_FAILED)

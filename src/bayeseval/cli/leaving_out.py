@@ -73,7 +73,6 @@ def sensitivity(
     """Refit without each level, a group of levels or the largest residuals."""
     from bayeseval._progress import progress_bar
     from bayeseval.leaving_out import prepare_sensitivity
-    from bayeseval.output._kept import discard_pieces
     from bayeseval.output.store import check_target, unfinished
     from bayeseval.spec import AUTO, load_spec
 
@@ -94,12 +93,12 @@ def sensitivity(
     check_target(folder, prepared.identity, force=force)
     work = unfinished(folder)
     own = prepared.kept_in(work)
-    with keeping(own, "refits"), progress_bar("", quiet=quiet) as progress:
+    with keeping(own, "refits") as discard, progress_bar("", quiet=quiet) as progress:
         analysis = prepared.run(jobs=jobs, dask=dask, work=work, progress=progress)
     # Printed before it is saved: an error of writing the folder does not lose the results.
     echo(str(analysis))
     analysis.save(folder, figures=False if no_figures else figure_format, force=force)
-    discard_pieces(own)
+    discard()
     echo_place("\nResults", folder)
     if analysis.fit.gate.status == "fail":
         raise typer.Exit(EXIT_GATE_FAILED)

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from bayeseval import names
-from bayeseval._arguments import as_number, as_path, as_whole_number
+from bayeseval._arguments import as_number, as_whole_number
 from bayeseval._processes import run_all, sensible_jobs
 from bayeseval._random import generator
 from bayeseval._typing import Bools, Floats, Index
@@ -35,7 +35,7 @@ from bayeseval.fitting.gate import Gate
 from bayeseval.fitting.prepared import Prepared, prepare
 from bayeseval.fitting.provenance import provenance, sampling_path
 from bayeseval.fitting.relations import new_levels
-from bayeseval.output._kept import Kept, folder_of, frame_from_json, frame_to_json
+from bayeseval.output._kept import Kept, folder_of, frame_from_json, frame_to_json, work_folder
 from bayeseval.output._locks import alone_in
 from bayeseval.records import PairSource, Records, average_over_others, reduce_replicates
 from bayeseval.spec import load_spec
@@ -177,6 +177,7 @@ class PreparedHoldout:
         """
         cores = max(cores_of(one.engine.name) for one in self.fits)
         at_once = sensible_jobs(jobs, cores_each=cores, dask=dask)
+        place = work_folder(work)
         rows = tuple(self._rows(repeat) for repeat in range(self.repeats))
         cells = tuple(measured_cells(whole) for whole in self.fits)
         # All models of a repeat together: the first repeat says how long the others take.
@@ -186,7 +187,7 @@ class PreparedHoldout:
             for repeat in range(self.repeats)
             for one in self.fits
         ]
-        kept = None if work is None else self._kept(self.kept_in(as_path("work", work)), labels)
+        kept = None if place is None else self._kept(self.kept_in(place), labels)
         with nullcontext() if kept is None else alone_in(kept.folder):
             done = run_all(
                 _predict,

@@ -7,8 +7,11 @@ refits and the number of processes change nothing.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import hashlib
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
@@ -26,8 +29,12 @@ from bayeseval.engines import SamplerSettings, load_engine
 from bayeseval.engines._evidence import without
 from bayeseval.engines._leave_out_mixture import group_log_density, why_no_mixture
 from bayeseval.engines.base import linear_predictor, pointwise_log_likelihood
+from bayeseval.output._kept import Kept
+from bayeseval.output._locks import alone_in
 
 if TYPE_CHECKING:
+    from typing import Any
+
     from bayeseval._typing import Progress
 
 __all__ = ["refit_units"]
@@ -40,6 +47,8 @@ _SETTINGS: Final = SamplerSettings(draws=500, tune=500, chains=4)
 _GROUP_DRAWS: Final = 500
 # Chains that disagree more than this have not found the same posterior.
 _MOST_RHAT: Final = 1.05
+# Enough of a SHA-256 to tell the densities of two fits apart.
+_SHORT: Final = 12
 
 
 class _Shared(NamedTuple):
@@ -62,6 +71,7 @@ def refit_units(
     jobs: int | Cluster,
     progress: Progress,
     whole: Floats | None = None,
+    work: Path | None = None,
 ) -> tuple[Floats, Floats]:
     """Log densities of units that were left out of the fit.
 
@@ -82,6 +92,8 @@ def refit_units(
     whole : ndarray, shape (n_units, n_chains, n_draws), optional
         Of groups, the log likelihood of their records at draws of the fit to the whole
         table.
+    work : Path, optional
+        Folder of the refits of this design that keeps finished ones.
 
     Returns
     -------
@@ -100,10 +112,42 @@ def refit_units(
     """
     tasks = [_Task(unit, None if whole is None else whole[i]) for i, unit in enumerate(units)]
     stage = f"{design.spec.name}: refits without each {by}"
-    results = run_all(
-        _refit, tasks, shared=_Shared(design, by, seed), jobs=jobs, stage=stage, progress=progress
-    )
+    kept = None if work is None else _kept(work, design.spec.name, by, tasks)
+    with nullcontext() if kept is None else alone_in(kept.folder):
+        results = run_all(
+            _refit,
+            tasks,
+            shared=_Shared(design, by, seed),
+            jobs=jobs,
+            stage=stage,
+            progress=progress,
+            keep=None if kept is None else kept.store,
+            done=None if kept is None else kept.find(),
+        )
     return np.array([elpd for elpd, _ in results]), np.array([k for _, k in results])
+
+
+def _kept(
+    folder: Path, model: str, by: names.LeftOut, tasks: Sequence[_Task]
+) -> Kept[tuple[float, float]]:
+    """Store of refits; of groups, a bridge depends on the fit to the whole table, too."""
+    pieces = []
+    for task in tasks:
+        piece = f"{model}: the refit without {by} {task.unit}"
+        if task.whole is not None:
+            digest = hashlib.sha256(np.ascontiguousarray(task.whole).tobytes()).hexdigest()
+            piece += f" (beside densities {digest[:_SHORT]})"
+        pieces.append(piece)
+    return Kept(folder, tuple(pieces), _to_json, _from_json)
+
+
+def _to_json(result: tuple[float, float]) -> dict[str, Any]:
+    # As texts: JSON has no NaN and no infinity.
+    return {"elpd": repr(result[0]), "k_hat": repr(result[1])}
+
+
+def _from_json(value: Mapping[str, Any]) -> tuple[float, float]:
+    return float(value["elpd"]), float(value["k_hat"])
 
 
 def _refit(shared: _Shared, task: _Task, beat: Progress | None) -> tuple[float, float]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, overload
@@ -28,6 +29,8 @@ from bayeseval.fitting.covariates import CovariateSource
 from bayeseval.fitting.fitted import Fit
 from bayeseval.fitting.gate import warn_of_gates
 from bayeseval.fitting.prepared import Prepared
+from bayeseval.output._kept import folder_of, work_folder
+from bayeseval.output._locks import alone_in
 from bayeseval.records import PairSource, Records, TableSource
 from bayeseval.records import load as load_records
 
@@ -80,12 +83,17 @@ class PreparedComparison:
         seed, pairs = first.settings.seed, first.pairs.name
         return default_folder(first.records.name, called, "compare", seed, pairs=pairs)
 
+    def kept_in(self, work: Path) -> Path:
+        """Folder of the finished refits of this comparison, among those of others."""
+        return folder_of(work, {"by": self.by, "fits": [one.identity for one in self.fits]})
+
     def run(
         self,
         *,
         ready: Mapping[str, Fit] | None = None,
         jobs: int | None = None,
         dask: str | None = None,
+        work: str | Path | None = None,
         progress: Progress | None = None,
     ) -> Comparison:
         """Make the fits that are missing, and score all of them.
@@ -94,7 +102,7 @@ class PreparedComparison:
         ----------
         ready : dict of str to Fit, optional
             Fits that are there already, by name of the spec.
-        jobs, dask, progress
+        jobs, dask, work, progress
             As for :func:`compare`.
 
         Returns
@@ -109,6 +117,7 @@ class PreparedComparison:
             or choice of pairs.
         """
         tell: Progress = progress or (lambda stage, done, total, remark: None)
+        place = work_folder(work)
         ready = {} if ready is None else as_mapping("fits", ready, of="names of models to fits")
         _check_ready(ready, self.fits)
         missing = [one for one in self.fits if model_name(one) not in ready]
@@ -118,7 +127,9 @@ class PreparedComparison:
         if not isinstance(at_once, Cluster):
             # Refits are always by NUTS.
             at_once = sensible_jobs(jobs, cores_each=cores_of("numpyro"))
-        scores = self._scores(done, jobs=at_once, tell=tell)
+        kept = None if place is None else self.kept_in(place)
+        with nullcontext() if kept is None else alone_in(kept):
+            scores = self._scores(done, jobs=at_once, tell=tell, kept=kept)
         ranked = comparison_table(scores)
         gates = {name: fit.gate.status for name, fit in done.items()}
         if "fail" in gates.values():
@@ -163,7 +174,7 @@ class PreparedComparison:
         return {model_name(one): fits_by_name[model_name(one)] for one in self.fits}
 
     def _scores(
-        self, done: Mapping[str, Fit], *, jobs: int | Cluster, tell: Progress
+        self, done: Mapping[str, Fit], *, jobs: int | Cluster, tell: Progress, kept: Path | None
     ) -> dict[str, Scores]:
         scores: dict[str, Scores] = {}
         stage = f"scoring {MODELS}"
@@ -178,6 +189,7 @@ class PreparedComparison:
                 refits=self.refits,
                 jobs=jobs,
                 progress=tell,
+                work=None if kept is None else kept / f"model{i + 1}",
             )
             tell(stage, i + 1, len(done), name)
         return scores
@@ -334,8 +346,8 @@ def compare(
         Address ``tcp://host:port`` of the scheduler of a Dask cluster, whose workers make the
         fits and refits instead.
     work : str or Path, optional
-        With `holdout`, folder that keeps finished fits, so that the same call continues an
-        interrupted one.
+        Folder that keeps finished refits (with `holdout`, fits), so that the same call continues
+        an interrupted one.
     progress : bool or callable, optional
         True shows progress on stderr; a callable is called as
         ``progress(stage, done, total, remark)``.
@@ -367,6 +379,7 @@ def compare(
     ['additive', 'two-way means']
     """
     check_asked(by, holdout=holdout, repeats=repeats, fits=fits)
+    work = work_folder(work)
     table = records if isinstance(records, Records) else load_records(records)
     asked: dict[str, Any] = {"by": by, "engine": engine, "seed": seed}
     asked |= {"covariate": covariate, "pairs": pairs}
@@ -378,7 +391,7 @@ def compare(
         return held_out
     prepared = prepare_comparison(table, specs, refits=refits, **asked)
     with reporting(progress) as report:
-        comparison = prepared.run(ready=fits, jobs=jobs, dask=dask, progress=report)
+        comparison = prepared.run(ready=fits, jobs=jobs, dask=dask, work=work, progress=report)
     warn_of_gates(comparison.named_gates, stacklevel=3)
     return comparison
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -104,6 +105,7 @@ def score(
     refits: int,
     jobs: int | Cluster,
     progress: Progress,
+    work: Path | None = None,
 ) -> Scores:
     """Elpd of every left-out unit of one model.
 
@@ -123,6 +125,8 @@ def score(
         Refits at once.
     progress : callable
         Called as ``progress(stage, done, total, remark)``.
+    work : Path, optional
+        Folder of the refits of this model that keeps finished ones.
     """
     tree, notes = _plain_tree(design, fitted)
     joint = draws_of(tree["log_likelihood"].to_dataset()[names.SCORE])
@@ -133,14 +137,16 @@ def score(
         joint = np.add.reduceat(joint[:, order], starts, axis=1)
         chains = tree["log_likelihood"].sizes["chain"]
         whole = joint.T.reshape(joint.shape[1], chains, -1)
-        scores = _groups(design, fitted, by, whole, seed=seed, jobs=jobs, progress=progress)
+        scores = _groups(
+            design, fitted, by, whole, seed=seed, jobs=jobs, progress=progress, work=work
+        )
         return replace(scores, lppd=_lppd(joint), notes=notes)
     plain = _psis(tree)
     if why_no_closed_form(design) is None:
         scores = _gaussian_records(design, fitted, seed=seed, progress=progress)
     else:
         scores = _other_records(
-            design, fitted, plain, seed=seed, refits=refits, jobs=jobs, progress=progress
+            design, fitted, plain, seed=seed, refits=refits, jobs=jobs, progress=progress, work=work
         )
     return replace(scores, lppd=_lppd(joint), notes=(*notes, *scores.notes), plain=plain)
 
@@ -159,13 +165,14 @@ def _groups(
     seed: int,
     jobs: int | Cluster,
     progress: Progress,
+    work: Path | None,
 ) -> Scores:
     if why_no_closed_form(design) is None:
         elpd, k_hat = exact_elpd(design, fitted, by)
         return _by_evidence(design, by, elpd, k_hat, seed=seed, progress=progress)
     units = range(len(design.coords[by]))
     elpd, k_hat = refit_units(
-        design, by, units, seed=seed, jobs=jobs, progress=progress, whole=whole
+        design, by, units, seed=seed, jobs=jobs, progress=progress, whole=whole, work=work
     )
     # Normal noise has no weights either.
     own_weights = design.outcome.is_gaussian and why_no_mixture(design) is None
@@ -209,6 +216,7 @@ def _other_records(
     refits: int,
     jobs: int | Cluster,
     progress: Progress,
+    work: Path | None,
 ) -> Scores:
     (elpd, k_hat), method, notes = (plain[0].copy(), plain[1].copy()), [PSIS], []
     if (k_hat > names.K_HAT_MAX).any() and why_no_mixture(design) is None:
@@ -231,7 +239,13 @@ def _other_records(
     chosen = bad[np.argsort(-k_hat[bad], kind="stable")][:refits]
     if chosen.size:
         elpd[chosen], k_hat[chosen] = refit_units(
-            design, names.RECORD, chosen.tolist(), seed=seed, jobs=jobs, progress=progress
+            design,
+            names.RECORD,
+            chosen.tolist(),
+            seed=seed,
+            jobs=jobs,
+            progress=progress,
+            work=work,
         )
         method.append(f"{_counted(len(chosen), 'record')} by refits")
     left = np.setdiff1d(bad, chosen)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from bayeseval._arguments import as_mapping, as_path, as_texts
+from bayeseval._arguments import as_mapping, as_texts
 from bayeseval._calls import explained
 from bayeseval._processes import run_all, sensible_jobs
 from bayeseval._progress import reporting
@@ -34,7 +34,7 @@ from bayeseval.fitting.provenance import sampling_path
 from bayeseval.leaving_out.container import Sensitivity, identity
 from bayeseval.leaving_out.refits import Job, Refit, all_moves, labelled_pairs, refit, refit_table
 from bayeseval.leaving_out.selection import Part, choose_parts, outlying
-from bayeseval.output._kept import Kept, folder_of
+from bayeseval.output._kept import Kept, folder_of, work_folder
 from bayeseval.output._locks import alone_in
 from bayeseval.records import PairSource, Records, TableSource
 from bayeseval.records import load as load_records
@@ -109,6 +109,7 @@ class PreparedSensitivity:
             Without a warning when the gate of a fit failed: that is for the caller to say.
         """
         at_once = sensible_jobs(jobs, cores_each=cores_of(self.whole.engine.name), dask=dask)
+        place = work_folder(work)
         base, table, parts = self.whole.run(progress), self.whole.records, list(self.parts)
         outliers = pd.DataFrame()
         if self.n_outliers is not None:
@@ -118,7 +119,7 @@ class PreparedSensitivity:
         spec, engine, settings = self.whole.model.spec, self.whole.engine.name, self.whole.settings
         pairs = labelled_pairs(self.whole)
         job = Job(table, spec, engine, settings, self.whole.covariates, pairs, before)
-        kept = None if work is None else self._kept(self.kept_in(as_path("work", work)), parts)
+        kept = None if place is None else self._kept(self.kept_in(place), parts)
         with nullcontext() if kept is None else alone_in(kept.folder):
             refits = run_all(
                 refit,
@@ -286,6 +287,7 @@ def sensitivity(
     >>> sorted(set(sensitivity.table["without"]))
     ['t0', 't1', 't2']
     """
+    work = work_folder(work)
     table = records if isinstance(records, Records) else load_records(records)
     prepared = prepare_sensitivity(
         table,

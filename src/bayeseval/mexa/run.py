@@ -30,7 +30,7 @@ from bayeseval.mexa.measure import Measured, measure, run_key
 from bayeseval.mexa.parallel import Parallel, text_hash
 from bayeseval.output.store import RUN_FILE, read_run
 
-__all__ = ["Aligned", "Settings", "align"]
+__all__ = ["KEPT", "Aligned", "Settings", "align"]
 
 Report = Callable[[str, int, int, str], None]
 
@@ -38,6 +38,8 @@ Report = Callable[[str, int, int, str], None]
 _OWN: Final = ("bayeseval", "numpy")
 # Enough of a SHA-256 for the name of a folder.
 _SHORT: Final = 12
+#: Folders of what is done, in that of a run: the scores of languages, and their embeddings.
+KEPT: Final = ("scores", "embeddings-*")
 
 
 @dataclass(frozen=True)
@@ -164,7 +166,7 @@ def align(
     key = run_key(encoder, parallel, settings.embedding)
     if folder is not None and (folder / RUN_FILE).is_file():
         _check_model(folder, key)
-    scores = work / "scores"
+    scores = work / KEPT[0]
     files: dict[str, Path] = {}
     if save_embeddings:
         # A folder per key: what another run left is never taken for this one's.

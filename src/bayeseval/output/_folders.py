@@ -8,6 +8,7 @@ import os
 import shutil
 import sys
 from collections.abc import Collection
+from contextlib import suppress
 from itertools import count
 from pathlib import Path
 
@@ -32,9 +33,16 @@ def unfinished(folder: Path) -> Path:
     return folder.with_name(f"{folder.name}.unfinished")
 
 
-def discard(work: Path) -> None:
-    """Remove what a run kept in :func:`unfinished`, once its results are written."""
-    shutil.rmtree(work, ignore_errors=True)
+def discard(work: Path, *names: str) -> None:
+    """Remove what a run kept in :func:`unfinished`, once its results are written.
+
+    These are folders whose names match patterns; files of the user in it stay, and it with them.
+    """
+    for name in names:
+        for place in work.glob(name):
+            shutil.rmtree(place, ignore_errors=True)
+    with suppress(OSError):
+        work.rmdir()
 
 
 def exchange(first: Path, second: Path) -> bool:

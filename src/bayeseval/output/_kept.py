@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
 import shutil
 from collections.abc import Callable, Mapping
@@ -14,9 +15,10 @@ from typing import Any, Final, Generic, TypeVar
 
 import pandas as pd
 
+from bayeseval._arguments import as_path
 from bayeseval._optional import versions
 from bayeseval._progress import notice
-from bayeseval.errors import InputError
+from bayeseval.errors import InputError, by_option, wording
 from bayeseval.output._files import read_json, replace_json
 from bayeseval.output._locks import alone_in
 
@@ -27,6 +29,7 @@ __all__ = [
     "frame_from_json",
     "frame_to_json",
     "positions",
+    "work_folder",
 ]
 
 Result = TypeVar("Result")
@@ -112,15 +115,32 @@ def frame_from_json(value: Mapping[str, Any]) -> pd.DataFrame:
 
 def discard_pieces(folder: Path) -> None:
     """Remove the pieces of one run once its results are saved; those of others stay."""
-    try:
-        with alone_in(folder):
-            shutil.rmtree(folder, ignore_errors=True)
-    except InputError:
-        # Another process has just begun the same run, and removes them in its turn.
-        return
-    # Others may keep theirs beside it.
-    with suppress(OSError):
-        folder.parent.rmdir()
+    # Otherwise another process has just begun the same run, and removes them in its turn.
+    with suppress(InputError), alone_in(folder):
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def work_folder(work: object) -> Path | None:
+    """The argument `work`, checked before any work: None, or a folder that may not exist yet.
+
+    Raises
+    ------
+    InputError
+        If it is no path, or a file is in its place.
+    """
+    if work is None:
+        return None
+    folder = as_path("work", work)
+    for place in (folder, *folder.parents):
+        # Unlike those of Path, it takes a name that is too long for one of no file.
+        if os.path.lexists(place):
+            if not os.path.isdir(place):  # noqa: PTH112
+                raise InputError(
+                    f"{wording('work: ', '')}{place} is a file, not a folder; choose another folder"
+                    f"{by_option('--out')}"
+                )
+            break
+    return folder
 
 
 def folder_of(work: Path, identity: Mapping[str, Any]) -> Path:

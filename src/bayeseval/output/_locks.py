@@ -104,7 +104,13 @@ def alone_in(folder: Path) -> Iterator[None]:
         If another process works in it; that may take hours, so it is not waited for.
     """
     while True:
-        folder.mkdir(parents=True, exist_ok=True)
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise InputError(
+                f"{folder} cannot be made: {error.strerror}; choose another folder"
+                f"{by_option('--out')}"
+            ) from error
         lock, busy = _attempt(folder)
         if busy:
             raise InputError(

@@ -48,10 +48,12 @@ from bayeseval.records.out_of_core import (
 from bayeseval.records.registry import (
     CARD,
     BenchmarkCard,
+    covariate_files,
     file_of_card,
     find_mapping,
     read_card,
     read_mapping,
+    refuse_link_out,
 )
 from bayeseval.records.remote import fetch
 from bayeseval.records.row_groups import RowGroups
@@ -256,7 +258,7 @@ def _load(
                 settings,
                 name=name or _name_of(path, card),
                 notes=[*notes, *folder_notes, *group_notes],
-                covariate_files=_covariate_files(path, card),
+                covariate_files=covariate_files(path, card),
                 groups=groups,
                 progress=progress,
             )
@@ -267,7 +269,7 @@ def _load(
         name=name or _name_of(path, card),
         notes=[*table_notes, *notes],
         from_tool=from_tool,
-        covariate_files=_covariate_files(path, card),
+        covariate_files=covariate_files(path, card),
     )
 
 
@@ -455,15 +457,6 @@ def _is_card_folder(path: Path) -> bool:
     return path.is_dir() and (path / CARD).is_file()
 
 
-def _covariate_files(path: Path, card: BenchmarkCard | None) -> dict[str, Path]:
-    if card is None:
-        return {}
-    return {
-        name: file_of_card(path, f"covariates: {name}", file)
-        for name, file in card.covariates.items()
-    }
-
-
 def _files(path: Path, card: BenchmarkCard | None) -> tuple[Sequence[Path], int, list[str]]:
     """The tables to read, the number of other files, and what to report about the folder."""
     if not path.is_dir():
@@ -492,6 +485,8 @@ def _files(path: Path, card: BenchmarkCard | None) -> tuple[Sequence[Path], int,
         tables, entries = below, everything
     if not tables:
         raise InputError(f"{path}: the folder holds no table ({', '.join(TABULAR_SUFFIXES)})")
+    for file in tables if card is not None else ():
+        refuse_link_out(path, file, str(file))
     others = [p.name for p in sorted(set(entries) - set(tables)) if p.name != CARD]
     if others:
         notes.append(

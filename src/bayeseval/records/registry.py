@@ -14,7 +14,16 @@ from bayeseval.errors import InputError, did_you_mean, wording
 from bayeseval.records.remote import Remote
 from bayeseval.records.settings import TableMapping
 
-__all__ = ["CARD", "BenchmarkCard", "file_of_card", "find_mapping", "read_card", "read_mapping"]
+__all__ = [
+    "CARD",
+    "BenchmarkCard",
+    "covariate_files",
+    "file_of_card",
+    "find_mapping",
+    "read_card",
+    "read_mapping",
+    "refuse_link_out",
+]
 
 CARD: Final = "benchmark.yaml"
 """Name of the file in a benchmark's folder that says what it is."""
@@ -100,7 +109,7 @@ def file_of_card(folder: Path, key: str, name: str) -> Path:
     Raises
     ------
     InputError
-        If it is outside the folder, or is not there.
+        If it is outside the folder, also by a symbolic link, or is not there.
     """
     where = f"{folder / CARD}: {key}: {show(name)}"
     if Path(name).is_absolute() or ".." in Path(name).parts:
@@ -111,7 +120,31 @@ def file_of_card(folder: Path, key: str, name: str) -> Path:
     if not os.path.isfile(folder / name):  # noqa: PTH113
         near = did_you_mean(name, [p.name for p in folder.iterdir()])
         raise InputError(f"{where} is not a file in the folder of the card{near}")
+    refuse_link_out(folder, folder / name, where)
     return folder / name
+
+
+def covariate_files(folder: Path, card: BenchmarkCard | None) -> dict[str, Path]:
+    """Covariate to its file in the folder of the card."""
+    named = {} if card is None else card.covariates
+    return {name: file_of_card(folder, f"covariates: {name}", file) for name, file in named.items()}
+
+
+def refuse_link_out(folder: Path, path: Path, where: str) -> None:
+    """Refuse a file of a card's folder that is a symbolic link to another place.
+
+    Whoever sent the folder could otherwise let a command read, and print, any file of the user.
+
+    Raises
+    ------
+    InputError
+        In one line that begins with `where`.
+    """
+    # realpath, because Path.resolve raises on a symbolic link to itself in some versions.
+    if not Path(os.path.realpath(path)).is_relative_to(os.path.realpath(folder)):
+        raise InputError(
+            f"{where} is a link that leads out of the folder of the card; put the file itself there"
+        )
 
 
 def read_mapping(path: Path) -> TableMapping:

@@ -9,6 +9,7 @@ from typing import Any
 
 from bayeseval._arguments import as_path
 from bayeseval._calls import explained
+from bayeseval._text import for_terminal
 from bayeseval.errors import InputError
 from bayeseval.reporting.bibliography import ENTRIES, SAMPLER_KEYS
 from bayeseval.reporting.folder import SavedResults, read_saved
@@ -16,6 +17,15 @@ from bayeseval.reporting.folder import SavedResults, read_saved
 __all__ = ["citations_of", "cite", "cited_keys"]
 
 _ENTRY = re.compile(r"@(\w+)\s*\{\s*([^\s,{}]+)\s*,")
+# Commands of LaTeX, and the notation by which TeX reads any character as another one.
+_COMMAND = re.compile(r"\\(?:[a-zA-Z]+|[^a-zA-Z])|\^\^")
+# Accents, letters and fonts: all that titles and names need. Others may read files (\input).
+_HARMLESS = re.compile(
+    r"\\(?:[^a-zA-Z]|[bcdHijklLoOPrStuv]|aa|AA|ae|AE|oe|OE|ss|SS|dh|DH|dj|DJ|ng|NG|th|TH"
+    r"|emph|em|it|bf|sc|sf|tt|rm|url|href|doi|path|text[a-z]+|math[a-z]+|noopsort|relax"
+    r"|ldots|dots|times|pm|copyright|alpha|beta|gamma|delta|epsilon|lambda|mu|pi|sigma|tau|chi"
+    r"|rightarrow|infty)"
+)
 _MEXA = "mexa"
 # Engines that draw with NUTS, and the library that each is.
 _NUTS_ENGINES: Mapping[str, str] = {"numpyro": "phan2019numpyro", "pymc": "abrilpla2023pymc"}
@@ -184,11 +194,15 @@ def _entry(kind: str, key: str, fields: Mapping[str, str]) -> str:
 
 
 def _of_data(run: Mapping[str, Any]) -> dict[str, str]:
-    """Key and entry of what the benchmark's card says to cite; a plain text becomes a note."""
+    """Key and entry of what the benchmark's card says to cite.
+
+    A plain text becomes a note, and so does BibTeX with other commands than those of texts:
+    whoever compiles it would let the author of the card read files.
+    """
     benchmark = str(run.get("benchmark", "data"))
     entries: dict[str, str] = {}
     for number, citation in enumerate(_card_citations(run), start=1):
-        parts = list(_split(citation))
+        parts = list(_split(citation)) if _is_harmless(citation) else []
         if not parts:
             name = re.sub(r"[^a-z0-9]+", "-", benchmark.lower()).strip("-") or "table"
             key = f"data-{name}-{number}"
@@ -220,8 +234,15 @@ def _split(text: str) -> Iterator[tuple[str, str]]:
                 break
 
 
+def _is_harmless(text: str) -> bool:
+    """Whether a BibTeX text has no commands but those of texts, and nothing that is not seen."""
+    line = " ".join(text.split())
+    return for_terminal(line) == line and all(map(_HARMLESS.fullmatch, _COMMAND.findall(line)))
+
+
 def _plain(text: str) -> str:
     """A text as the value of a field: one line, braces paired, BibTeX's marks escaped."""
-    line = " ".join(text.split()).replace("\\", r"\textbackslash ")
+    line = for_terminal(" ".join(text.split())).replace("\\", r"\textbackslash ")
     line = re.sub(r"([&%$#_])", r"\\\1", line)
+    line = line.replace("^", r"\textasciicircum ").replace("~", r"\textasciitilde ")
     return line.replace("{", "(").replace("}", ")")

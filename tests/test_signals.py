@@ -1,0 +1,82 @@
+"""Signals that end a command: as Ctrl-C does, and with the processes that work for it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import bayeseval as be
+from bayeseval._progress import interruptible
+
+DRIVER = """
+import os, sys, time
+from pathlib import Path
+from bayeseval._processes import run_all
+from bayeseval._progress import interruptible
+
+def work(shared, item, beat):
+    (Path(sys.argv[1] if shared is None else shared) / f"{item}.pid").write_text(str(os.getpid()))
+    time.sleep(60)
+
+try:
+    with interruptible():
+        run_all(work, [0, 1], shared=sys.argv[1], jobs=2, stage="s", progress=lambda *now: None)
+except KeyboardInterrupt:
+    sys.exit(130)
+"""
+
+
+@pytest.mark.parametrize("ending", [signal.SIGTERM, signal.SIGHUP])
+def test_signals_that_end_a_command_are_interrupts_unless_they_are_ignored(
+    ending: signal.Signals,
+) -> None:
+    before = signal.getsignal(ending)
+    try:
+        signal.signal(ending, signal.SIG_DFL)
+        with pytest.raises(KeyboardInterrupt), interruptible():
+            signal.raise_signal(ending)
+        assert signal.getsignal(ending) == signal.SIG_DFL
+        # As by nohup.
+        signal.signal(ending, signal.SIG_IGN)
+        with interruptible():
+            signal.raise_signal(ending)
+            assert signal.getsignal(ending) == signal.SIG_IGN
+    finally:
+        signal.signal(ending, before)
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    # One that has ended and that nobody has waited for.
+    return "\nState:\tZ" not in Path(f"/proc/{pid}/status").read_text()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs Python on Linux for /proc")
+def test_processes_end_with_the_command_that_is_told_to(tmp_path: Path) -> None:
+    path = str(Path(be.__file__).parents[1])
+    with subprocess.Popen(
+        [sys.executable, "-c", DRIVER, str(tmp_path)],
+        env={**os.environ, "PYTHONPATH": path},
+        stderr=subprocess.PIPE,
+    ) as command:
+        limit = time.monotonic() + 60.0
+        while len(list(tmp_path.glob("*.pid"))) < 2 and time.monotonic() < limit:
+            time.sleep(0.05)
+        time.sleep(0.1)
+        workers = [int(file.read_text()) for file in tmp_path.glob("*.pid")]
+        assert len({*workers, command.pid}) == 3
+        command.terminate()
+        assert command.wait(timeout=30.0) == 130
+    limit = time.monotonic() + 10.0
+    while any(map(_is_alive, workers)) and time.monotonic() < limit:
+        time.sleep(0.05)
+    assert [pid for pid in workers if _is_alive(pid)] == []
