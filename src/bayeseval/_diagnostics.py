@@ -18,8 +18,8 @@ __all__ = ["Convergence", "convergence", "mean_mcse", "smoothed_weights"]
 
 # Two halves of a chain have to vary.
 _DRAWS_MIN = 4
-# Quantities at a time: some MB at the usual number of draws, which the cache of a core holds.
-_BLOCK = 32
+# Quantities at a time: arrays of 500 kB at the usual number of draws, which caches hold.
+_BLOCK = 16
 # Fewer blocks are done before threads have started.
 _THREADED = 4
 # The tails that an interval of 90 % ends in, as ArviZ's own convention.
@@ -164,7 +164,8 @@ def _of_block(draws: Floats) -> Convergence:
     if n_chains > 1:
         middle = ordered.shape[1] // 2
         folded = np.abs(ordered - ordered[:, middle - 1 : middle + 1].mean(axis=1, keepdims=True))
-        again = np.argsort(folded, axis=1)
+        # They fall to the median and rise from there: two runs, which a stable sort merges.
+        again = np.argsort(folded, axis=1, kind="stable")
         distances = _normal_scores(
             np.take_along_axis(folded, again, axis=1), np.take_along_axis(order, again, axis=1)
         )
@@ -237,7 +238,14 @@ def _autocovariance(chains: Floats) -> Floats:
 
     n_chains, n = chains.shape[1:]
     length = next_fast_len(2 * n, real=True)
-    spectrum = rfft(chains - chains.mean(axis=2, keepdims=True), n=length, axis=2)
-    power = (spectrum.real**2 + spectrum.imag**2).sum(axis=1)
-    covariance: Floats = irfft(power, n=length, axis=1)[:, :n] / (n * n_chains)
+    padded = np.zeros((*chains.shape[:2], length))
+    np.subtract(chains, chains.mean(axis=2, keepdims=True), out=padded[:, :, :n])
+    spectrum = rfft(padded, axis=2)
+    # Real and imaginary parts in turn: several times faster than squares of either.
+    parts = spectrum.view(np.float64)
+    parts *= parts
+    summed = parts.sum(axis=1)
+    covariance: Floats = irfft(summed[:, 0::2] + summed[:, 1::2], n=length, axis=1)[:, :n] / (
+        n * n_chains
+    )
     return covariance
