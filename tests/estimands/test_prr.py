@@ -82,6 +82,26 @@ def test_std_divides_by_n_minus_one():
     assert value != pytest.approx(np.std(ratios, ddof=0), rel=1e-3)
 
 
+def test_the_std_of_almost_equal_ratios_has_all_its_digits():
+    # Within 1e-5 of each other: sums of squares would lose ten digits of their difference.
+    tree = make_tree(COMPLETE, chains=1, draws=1)
+    score = np.random.default_rng(1).normal(1.0, 1e-5, len(COMPLETE))
+    score *= [Twin(tree, 0, 0).potential(la, t) for la, t, _ in COMPLETE]
+    tree = edit(tree, group="observed_data", score=score)
+    expected = expected_scores(read_arrays(tree), seed=0)
+    potential = infer(expected).point_potential
+    arrays = expected.arrays
+    ratio = np.longdouble(score) / np.longdouble(potential[0, arrays.pairs.of_record])
+    own = [ratio[arrays.index["model"] == m] for m in range(3)]
+    found = disparity_summaries(expected, potential)["std_prr"].values[0]
+    np.testing.assert_allclose(found, [float(r.std(ddof=1)) for r in own], rtol=1e-10)
+    sums = [
+        np.sqrt((np.sum(r**2) / len(r) - r.mean() ** 2) * len(r) / (len(r) - 1))
+        for r in (np.float64(r) for r in own)
+    ]
+    assert np.abs(sums / found - 1.0).max() > 1e-8
+
+
 def test_common_equals_observed_exactly_on_a_complete_table():
     summaries = summaries_of(make_tree(COMPLETE[::-1], interactions=CROSSED))
     for quantity in names.DISPARITY:
@@ -331,6 +351,9 @@ def test_block_size_does_not_change_the_numbers(spec):
     whole = infer(expected_scores(arrays, seed=6))
     blocks = expected_scores(arrays, seed=6, max_bytes=7 * 8 * 200)
     assert len(list(blocks.blocks())) > 3
+    (block,) = expected_scores(arrays, seed=6).blocks()
+    for draws, model, points in blocks.of_points():
+        np.testing.assert_array_equal(points, block.points[draws, model])
     cut = infer(blocks)
     for name in (
         *("standardised_score", "prr", "gap_sd_languages", "cv_prr_languages"),

@@ -123,6 +123,11 @@ def test_blocks_of_draws_do_not_change_the_numbers(population: str) -> None:
     whole = infer(expected_scores(arrays, seed=0))
     blocks = expected_scores(arrays, seed=0, max_bytes=1)
     assert len(list(blocks.blocks())) == 12
+    (block,) = expected_scores(arrays, seed=0).blocks()
+    one_by_one = np.full_like(block.points, np.nan)
+    for draws, model, points in blocks.of_points():
+        one_by_one[draws, model] = points
+    np.testing.assert_array_equal(one_by_one, block.points)
     cut = infer(blocks)
     for name in ("standardised_score", "prr", "cv_prr_constant_gap", "language_potential"):
         np.testing.assert_allclose(getattr(cut, name), getattr(whole, name), rtol=1e-12)

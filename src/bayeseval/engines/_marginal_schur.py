@@ -137,8 +137,7 @@ class OneClass:
         """
         diagonal = 1.0 + ratio[:, None] * self.counts
         weights = np.concatenate([np.ones((len(ratio), 1)), ratio[:, None] / diagonal], axis=1)
-        for stored, weight in zip(out, weights, strict=True):
-            stored[:] = self.matrix @ weight
+        out[:] = (self.matrix @ weights.T).T
         by_level = diagonal[:, self.group]
         if self.zero_sum:
             # On the contrasts the inverse of the block is smaller by a rank-one matrix.

@@ -8,8 +8,9 @@ values of them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 import numpy as np
@@ -23,6 +24,11 @@ from bayeseval.estimands.response import population_mean, score_mean
 
 __all__ = ["ExpectedBlock", "ExpectedScores", "expected_scores", "language_potential"]
 
+# On the points, and means over tasks by language.
+_Scores = tuple[Floats, Floats]
+_OfModel = Callable[[int], _Scores]
+_OfPopulation = Callable[[], _Scores]
+_Effects = Callable[[int], list[tuple[CompletedTerm, Floats]]]
 # Larger arrays would be fetched from the system, page by page, in every block.
 _MAX_BYTES: Final = 32_000_000
 
@@ -90,7 +96,32 @@ class ExpectedScores:
         for block in self._blocks(models):
             yield block.draws, block.languages
 
+    def of_points(self) -> Iterator[tuple[slice, int, Floats]]:
+        """Draws, a model and its score on every pair, block by block and model by model.
+
+        The same numbers as :attr:`ExpectedBlock.points`, with one model in memory.
+        """
+        n_models = len(self.arrays.levels[names.MODEL])
+        for draws, of_model, _ in self._parts(n_models):
+            for model in range(n_models):
+                yield draws, model, of_model(model)[0]
+
     def _blocks(self, models: Index) -> Iterator[ExpectedBlock]:
+        n_languages = len(self.arrays.levels[names.LANGUAGE])
+        for draws, of_model, of_population in self._parts(len(models)):
+            shape = (draws.stop - draws.start, len(models))
+            points = np.empty((*shape, len(self.language)))
+            languages = np.empty((*shape, n_languages))
+            for place, model in enumerate(models.tolist()):
+                points[:, place], languages[:, place] = of_model(model)
+            if self.arrays.population == "observed":
+                potentials = points.mean(axis=1), languages.mean(axis=1)
+            else:
+                potentials = of_population()
+            yield ExpectedBlock(draws, points, languages, *potentials)
+
+    def _parts(self, n_models: int) -> Iterator[tuple[slice, _OfModel, _OfPopulation]]:
+        """Draws, with what computes the scores of a model and of the population in them."""
         arrays = self.arrays
         n_languages, n_tasks = (len(arrays.levels[f]) for f in (names.LANGUAGE, names.TASK))
         terms = model_terms(arrays)
@@ -98,27 +129,21 @@ class ExpectedScores:
         shared = arrays.term("language:task")
         pair_term = None if shared is None else CompletedTerm(arrays, shared)
         pair_rng = generator(self.seed, "estimands: unobserved language:task")
-        size = (len(models) + 4) * (len(self.language) + n_languages)
+        size = (n_models + 4) * (len(self.language) + n_languages)
         size += 8 * n_languages * n_tasks
+        parts = self._linear if arrays.response.link == "identity" else self._by_cell
         for draws in draw_blocks(arrays.n_samples, size, max_bytes=self.max_bytes):
             cells = None if pair_term is None else pair_term.effect(None, draws, pair_rng)
-            effects = [
-                [(term, term.effect(model, draws, stream(term.term, model))) for term in terms]
-                for model in models.tolist()
-            ]
-            if arrays.response.link == "identity":
-                yield self._linear(draws, pair_term, cells, models, effects)
-            else:
-                yield self._by_cell(draws, pair_term, cells, models, effects)
+            effects = partial(_effects, terms, stream, draws)
+            yield draws, *parts(draws, pair_term, cells, effects)
 
     def _linear(
         self,
         draws: slice,
         pair_term: CompletedTerm | None,
         cells: Floats | None,
-        models: Index,
-        effects: list[list[tuple[CompletedTerm, Floats]]],
-    ) -> ExpectedBlock:
+        effects: _Effects,
+    ) -> tuple[_OfModel, _OfPopulation]:
         """Means over tasks are means of effects, without going through the cells."""
         arrays, language, task = self.arrays, self.language, self.task
         by_language = arrays.intercept[draws, None] + arrays.language_part(draws)
@@ -128,29 +153,26 @@ class ExpectedScores:
         if pair_term is not None and cells is not None:
             at_points += np.take(cells, pair_term.keys(language, task), axis=1)
             of_languages += pair_term.task_mean(cells)
-        points = np.empty((len(at_points), len(effects), len(language)))
-        languages = np.empty((len(at_points), len(effects), of_languages.shape[1]))
-        for place, (model, own) in enumerate(zip(models.tolist(), effects, strict=True)):
+
+        def of_model(model: int) -> _Scores:
             shift = arrays.model_part(model, draws)
-            at = at_points + at_languages(shift, language)
-            languages[:, place] = of_languages + shift
-            for term, effect in own:
-                at += np.take(effect, term.keys(language, task), axis=1)
-                languages[:, place] += term.task_mean(effect)
-            points[:, place] = at
-        if arrays.population == "observed":
-            return ExpectedBlock(draws, points, languages, points.mean(axis=1), languages.mean(1))
+            points = at_points + at_languages(shift, language)
+            languages = of_languages + shift
+            for term, effect in effects(model):
+                points += np.take(effect, term.keys(language, task), axis=1)
+                languages += term.task_mean(effect)
+            return points, languages
+
         # The effects of models drawn from the population average to nothing.
-        return ExpectedBlock(draws, points, languages, at_points, of_languages)
+        return of_model, lambda: (at_points, of_languages)
 
     def _by_cell(
         self,
         draws: slice,
         pair_term: CompletedTerm | None,
         cells: Floats | None,
-        models: Index,
-        effects: list[list[tuple[CompletedTerm, Floats]]],
-    ) -> ExpectedBlock:
+        effects: _Effects,
+    ) -> tuple[_OfModel, _OfPopulation]:
         """Under a link that is not linear: every language with every task."""
         arrays = self.arrays
         shape = tuple(len(arrays.levels[f]) for f in (names.LANGUAGE, names.TASK))
@@ -162,12 +184,13 @@ class ExpectedScores:
         if pair_term is not None and cells is not None:
             eta += np.take(cells, pair_term.keys(language, task), axis=1)
         shared = arrays.term(names.SHARED_BY_METRICS)
-        points = np.empty((len(eta), len(effects), len(chosen)))
-        languages = np.empty((len(eta), len(effects), shape[0]))
-        total = np.zeros_like(eta)
-        for place, (model, own) in enumerate(zip(models.tolist(), effects, strict=True)):
+
+        def parts(score: Floats) -> _Scores:
+            return score[:, chosen], score.reshape(-1, *shape).mean(axis=2)
+
+        def of_model(model: int) -> _Scores:
             own_eta = eta + at_languages(arrays.model_part(model, draws), language)
-            for term, effect in own:
+            for term, effect in effects(model):
                 own_eta += np.take(effect, term.keys(language, task), axis=1)
             score = score_mean(
                 arrays,
@@ -178,19 +201,22 @@ class ExpectedScores:
                 draws=draws,
                 noise_sd=None if shared is None else shared.sd[draws],
             )
-            total += score
-            points[:, place] = score[:, chosen]
-            languages[:, place] = score.reshape(-1, *shape).mean(axis=2)
-        potential = total / len(effects)
-        if arrays.population != "observed":
-            potential = population_mean(arrays, eta, language=language, task=task, draws=draws)
-        return ExpectedBlock(
-            draws,
-            points,
-            languages,
-            potential[:, chosen],
-            potential.reshape(-1, *shape).mean(axis=2),
-        )
+            return parts(score)
+
+        def of_population() -> _Scores:
+            return parts(population_mean(arrays, eta, language=language, task=task, draws=draws))
+
+        return of_model, of_population
+
+
+def _effects(
+    terms: Iterable[CompletedTerm],
+    stream: Callable[[str, int], np.random.Generator],
+    draws: slice,
+    model: int,
+) -> list[tuple[CompletedTerm, Floats]]:
+    """Interactions of a model on all their keys."""
+    return [(term, term.effect(model, draws, stream(term.term, model))) for term in terms]
 
 
 def language_potential(arrays: PosteriorArrays, *, seed: int) -> Floats:

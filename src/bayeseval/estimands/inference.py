@@ -180,7 +180,8 @@ def infer(expected: ExpectedScores, *, withheld: Withheld | None = None) -> Infe
     total = np.empty(arrays.n_samples)
     language = np.empty((arrays.n_samples, n_languages))
     point = np.empty((arrays.n_samples, len(expected.language)))
-    gap_sd = np.empty_like(score)
+    gap_sd = np.full_like(score, np.nan)
+    has_gap = gap_is_estimated(arrays)
     mean_gap = np.zeros((n_models, n_languages))
     # A product of matrices, because a copy of the common pairs takes longer.
     share = np.bincount(common, minlength=len(expected.language)) / len(common)
@@ -189,9 +190,11 @@ def infer(expected: ExpectedScores, *, withheld: Withheld | None = None) -> Infe
         total[block.draws] = block.point_potential @ share
         language[block.draws] = block.language_potential
         point[block.draws] = block.point_potential
-        gap = block.languages - block.language_potential[:, None]
-        gap_sd[block.draws] = gap.std(axis=2, ddof=1) if n_languages > 1 else np.nan
-        mean_gap += gap.sum(axis=0) / arrays.n_samples
+        if has_gap:
+            gap = block.languages - block.language_potential[:, None]
+            mean_gap += gap.sum(axis=0) / arrays.n_samples
+            if n_languages > 1:
+                gap_sd[block.draws] = gap.std(axis=2, ddof=1)
     reasons: dict[str, str] = {}
     prr = np.full_like(score, np.nan)
     no_ratio, left_out = withheld or _withheld(arrays, total, language)
@@ -200,11 +203,10 @@ def infer(expected: ExpectedScores, *, withheld: Withheld | None = None) -> Infe
     else:
         prr = score / total[:, None]
     worst = np.full(n_models, -1)
-    if gap_is_estimated(arrays):
+    if has_gap:
         measured_gap = np.where(measured_languages(arrays), mean_gap, np.inf)
         worst = np.where(np.isfinite(measured_gap).any(axis=1), measured_gap.argmin(axis=1), -1)
     else:
-        gap_sd = np.full_like(score, np.nan)
         reasons |= dict.fromkeys((names.GAP_SD, names.CV_PRR_LANGUAGES), NO_GAP)
     if (~left_out).sum() < 2:
         reasons.setdefault(

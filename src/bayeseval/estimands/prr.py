@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +25,8 @@ __all__ = ["ModelSummary", "disparity_summaries", "pairs_left_out", "record_prr"
 
 SingleFloats = npt.NDArray[np.float32]
 Variant = tuple[names.Support, names.Flavour]
+# Of ratios of records at a time, which the cache of a core holds.
+_CACHED: Final = 1_000_000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -88,30 +91,33 @@ def disparity_summaries(
     Paper 000, Eq. 4 and 5.
     """
     arrays = expected.arrays
-    n_models = len(arrays.levels[names.MODEL])
+    n_models, n_points = len(arrays.levels[names.MODEL]), point_potential.shape[1]
     left_out = pairs_left_out(arrays, point_potential)
     records = [_without(own, left_out[: arrays.n_pairs]) for own in records_by_model(arrays)]
     common = expected.common[~left_out[expected.common]]
     shape = (arrays.n_samples, n_models)
     mean: dict[Variant, Floats] = {v: np.full(shape, np.nan) for v in names.DESCRIPTIONS}
     std: dict[Variant, Floats] = {v: np.full(shape, np.nan) for v in names.DESCRIPTIONS}
-    divisor = np.where(left_out, np.nan, point_potential)
-    for block in expected.blocks():
-        potential = divisor[block.draws]
-        for model, own in enumerate(records):
-            latent = block.points[:, model] / potential
-            ratios: dict[Variant, Floats] = {
-                ("observed", "observed"): arrays.score[own.rows]
-                / np.take(potential, own.pairs, axis=1),
-                ("observed", "latent"): np.take(latent, own.pairs, axis=1),
-                ("common", "latent"): np.take(latent, common, axis=1),
-            }
-            for variant, ratio in ratios.items():
-                n_pairs = own.n_pairs if variant[0] == "observed" else len(common)
-                if n_pairs > 0:
-                    mean[variant][block.draws, model] = ratio.mean(axis=1)
+    # Weights instead of copies of some of the pairs, which take longer.
+    on_common = np.bincount(common, minlength=n_points)
+    on_own = [np.bincount(own.pairs, minlength=n_points) for own in records]
+    divisor = np.where(left_out, np.inf, point_potential)
+    for draws, model, points in expected.of_points():
+        own, potential = records[model], divisor[draws]
+        observed = np.take(potential, own.pairs, axis=1)
+        np.divide(arrays.score[own.rows], observed, out=observed)
+        latent = np.divide(points, potential, out=points)
+        ratios: dict[Variant, tuple[Floats, Index]] = {
+            ("observed", "observed"): (observed, np.ones_like(own.pairs)),
+            ("observed", "latent"): (latent, on_own[model]),
+            ("common", "latent"): (latent, on_common),
+        }
+        for variant, (ratio, times) in ratios.items():
+            n_pairs = own.n_pairs if variant[0] == "observed" else len(common)
+            if n_pairs > 0:
+                mean[variant][draws, model], spread = _mean_and_std(ratio, times)
                 if n_pairs > 1:
-                    std[variant][block.draws, model] = ratio.std(axis=1, ddof=1)
+                    std[variant][draws, model] = spread
 
     result: dict[str, ModelSummary] = {}
     for support, flavour in names.DESCRIPTIONS:
@@ -132,6 +138,16 @@ def disparity_summaries(
 def _without(own: ModelRecords, left_out: Bools) -> ModelRecords:
     kept = ~left_out[own.pairs]
     return ModelRecords(own.rows[kept], own.pairs[kept], own.has_pair & ~left_out)
+
+
+def _mean_and_std(ratio: Floats, times: Index) -> tuple[Floats, Floats]:
+    """Mean and std (ddof 1) along the last axis of values that occur so many times each."""
+    total, weight = times.sum(), times.astype(np.float64)
+    mean = np.vecdot(ratio, weight) / total
+    # Of squares about the mean: sums of squares of almost equal ratios would cancel.
+    apart = ratio - mean[:, None]
+    apart *= apart
+    return mean, np.sqrt(np.vecdot(apart, weight) / max(total - 1, 1))
 
 
 def _ratio_to_mean(std: Floats, mean: Floats) -> Floats:
@@ -183,6 +199,6 @@ def record_prr(arrays: PosteriorArrays, potential: Floats, left_out: Bools) -> S
     divisor = np.where(left_out, np.nan, potential)
     of_record: Index = arrays.pairs.of_record
     values = np.empty((len(divisor), len(of_record)), dtype=np.float32)
-    for draws in draw_blocks(len(divisor), 2 * len(of_record)):
+    for draws in draw_blocks(len(divisor), len(of_record), max_bytes=_CACHED):
         values[draws] = arrays.score / np.take(divisor[draws], of_record, axis=1)
     return values

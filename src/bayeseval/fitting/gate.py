@@ -181,13 +181,16 @@ def _quantities(posterior: xr.Dataset) -> tuple[list[str], npt.NDArray[np.float6
 
 def _scalars(name: str, variable: xr.DataArray) -> Iterator[tuple[str, npt.NDArray[np.float64]]]:
     extra = [dim for dim in variable.dims if dim not in ("chain", "draw")]
-    values = variable.transpose("chain", "draw", *extra).to_numpy().astype(np.float64)
+    # Draws of a level side by side, as they are looked at.
+    values = np.ascontiguousarray(
+        variable.transpose(*extra, "chain", "draw").to_numpy(), dtype=np.float64
+    )
     if not extra:
         yield name, values
         return
     (dim,) = extra
     for position, level in enumerate(variable[dim].to_numpy()):
-        yield f"{name}[{level}]", values[..., position]
+        yield f"{name}[{level}]", values[position]
 
 
 def _rank_checks(
