@@ -22,7 +22,7 @@ import bayeseval as be
 from bayeseval import names
 from bayeseval.calibration import Calibration, PreparedCalibration, prepare_calibration
 from bayeseval.calibration.bands import coverage_interval, uniformity
-from bayeseval.calibration.draw import check_drawable, draw_table
+from bayeseval.calibration.draw import Drawn, check_drawable, draw_table
 from bayeseval.calibration.quantities import Levels
 from bayeseval.calibration.ranks import randomised_rank
 from bayeseval.calibration.report import format_calibration
@@ -35,12 +35,14 @@ from bayeseval.cli import main
 from bayeseval.design import build_design, rescore
 from bayeseval.engines import SamplerSettings
 from bayeseval.errors import DesignError, EngineError, InputError
-from bayeseval.estimands import derive
+from bayeseval.estimands import derive, read_arrays
 from bayeseval.estimands.container import PosteriorArrays
 from bayeseval.estimands.noise import CellNoise, model_components
+from bayeseval.estimands.predictor import linear_predictor
 from bayeseval.estimands.ranks import rank_draws
 from bayeseval.fitting.gate import ESS_PER_CHAIN, Gate
 from bayeseval.output._locks import alone_in
+from bayeseval.records import Records
 from bayeseval.simulation import simulate
 from bayeseval.spec import Prior, load_spec
 from tests.helpers import assert_within_mcse
@@ -235,6 +237,19 @@ def test_drawn_residuals_have_the_sd_of_the_truth() -> None:
     assert abs(np.mean(ratios) - 1.0) < 5.0 * error < 0.2
 
 
+def mean_square_ratios(drawn: Drawn) -> dict[str, np.ndarray]:
+    """Mean squares of drawn replicates over those that the likelihood expects, by source."""
+    own, posterior = drawn.design.replicates, drawn.truth["posterior"]
+    assert own is not None
+    expected = np.zeros(len(own.squares))
+    for source in own.sources:
+        sd = posterior[names.source_cell_sd(source.name)].values[0, 0]
+        expected += own.weight[source.name] * sd[own.cell[source.name]] ** 2
+    of_source = np.repeat([s.name for s in own.sources], [s.n_cells for s in own.sources])
+    ratio = own.squares / own.df / expected
+    return {str(name): ratio[of_source == name] for name in np.unique(of_source)}
+
+
 def test_drawn_replicates_have_the_mean_squares_of_the_truth() -> None:
     """Rows drawn one by one against the expected mean squares of the likelihood.
 
@@ -247,21 +262,60 @@ def test_drawn_replicates_have_the_mean_squares_of_the_truth() -> None:
     ratios: dict[str, list[float]] = {}
     for seed in range(25):
         drawn = draw_table(design, records, np.random.default_rng(seed))
-        own, posterior = drawn.design.replicates, drawn.truth["posterior"]
-        assert own is not None
-        expected = np.zeros(len(own.squares))
-        for source in own.sources:
-            sd = posterior[names.source_cell_sd(source.name)].values[0, 0]
-            expected += own.weight[source.name] * sd[own.cell[source.name]] ** 2
-        of_source = np.repeat([s.name for s in own.sources], [s.n_cells for s in own.sources])
-        ratio = own.squares / own.df / expected
-        for name in np.unique(of_source):
-            ratios.setdefault(str(name), []).append(float(ratio[of_source == name].mean()))
+        for name, ratio in mean_square_ratios(drawn).items():
+            ratios.setdefault(name, []).append(float(ratio.mean()))
     assert set(ratios) == {"seed", "boot", "seed_boot"}
     for name, values in ratios.items():
         error = np.std(values, ddof=1) / np.sqrt(len(values))
         # Five standard errors; with omega counted twice seeds have a ratio of about 1.5.
         assert abs(np.mean(values) - 1.0) < 5.0 * error < 0.45, name
+
+
+def test_drawn_test_sets_are_shared_as_the_design_says() -> None:
+    """Means of the cells of a language and task have the covariance of its test set."""
+    records = simulate(
+        "additive", n_languages=4, n_tasks=2, n_models=3, observed_share=1.0, n_seeds=2, n_boot=6
+    ).records
+    frame = records.table
+    test_set = frame["language"] + frame["task"] + frame["boot"].astype(str)
+    common = dict(zip(sorted(set(test_set)), np.random.default_rng(1).normal(size=48), strict=True))
+    frame["score"] += 25.0 * test_set.map(common)
+    records = Records.from_frame(frame, name="shared")
+    design = build_design(records, load_spec("additive"))
+    shared = [term for term in design.terms if term.is_noise]
+    assert "test_set:language:task" in {term.name for term in shared}
+    boot = next(source for source in design.sources if source.name == "boot")
+    assert 0.0 < boot.share.max() < 0.5
+    language, task = (design.factor_index[factor] for factor in ("language", "task"))
+    same = np.equal.outer(language, language) & np.equal.outer(task, task)
+    np.fill_diagonal(same, False)
+    known = sum(np.asarray(term.known_sd)[term.index] ** 2 for term in shared)
+    found: dict[str, list[float]] = {"variance": [], "covariance": [], "mean square": []}
+    weights: list[float] = []
+    for seed in range(30):
+        drawn = draw_table(design, records, np.random.default_rng(seed))
+        replicates, posterior = drawn.design.replicates, drawn.truth["posterior"]
+        assert replicates is not None
+        off = drawn.design.score - linear_predictor(read_arrays(drawn.truth))[0]
+        expected = known + float(posterior["sd_residual"].values[0, 0]) ** 2
+        for source in replicates.sources:
+            sd = posterior[names.source_cell_sd(source.name)].values[0, 0]
+            expected = expected + source.share * sd[source.of_record] ** 2
+            if source.name == "boot":
+                np.testing.assert_allclose(source.share, boot.share, rtol=1e-12)
+        # Of tables with little other noise, products tell most of the covariance.
+        weight = np.outer(known / expected, known / expected)[same]
+        weights.append(float(weight.mean()))
+        products = (np.outer(off, off) / known[:, None])[same]
+        found["covariance"].append(float((weight * (products - 1.0)).mean()))
+        found["variance"].append(float((off**2 / expected - 1.0).mean()))
+        found["mean square"].append(float(np.mean(mean_square_ratios(drawn)["boot"]) - 1.0))
+    for name, values in found.items():
+        error = np.std(values, ddof=1) / np.sqrt(len(values))
+        assert abs(np.mean(values)) < 4.0 * error, (name, np.mean(values), error)
+    # Negative control: without covariance, as of test sets that are not shared, it is found.
+    error = np.std(found["covariance"], ddof=1) / np.sqrt(len(weights))
+    assert np.mean(weights) > 4.0 * error
 
 
 def test_drawn_prompts_are_those_of_the_truth() -> None:

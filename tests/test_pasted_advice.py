@@ -686,7 +686,7 @@ OTHERS: dict[str, str] = {
     "records/out_of_core.py:refuse_large": "tests/records/test_out_of_core.py",
     "records/row_groups.py:_numbered": "tests/records/test_out_of_core.py",
     "records/row_groups.py:_unit_of": "tests/records/test_out_of_core.py",
-    "records/row_sums.py:_boot_sums": _WITHOUT_VALUE,
+    "records/row_sums.py:_unit_sums": _WITHOUT_VALUE,
     "records/row_sums.py:_item_sets": _WITHOUT_VALUE,
     "records/merge.py:_covariate_files": _WITHOUT_VALUE,
     "records/registry.py:find_mapping": "tests/records/test_reuben.py",

@@ -22,8 +22,9 @@ from bayeseval.engines._density import (
 )
 from bayeseval.engines.base import Draws, SamplerSettings, to_tree
 from bayeseval.estimands import read_arrays
+from bayeseval.estimands.cell_noise import read_measurement_noise
 from bayeseval.estimands.noise import cell_means, read_noise
-from bayeseval.records import Records, item_variance, reduce_replicates
+from bayeseval.records import Records, boot_variance, item_variance, reduce_replicates
 from bayeseval.spec import load_spec
 
 MODELS, LANGUAGES, TASKS, ITEMS = 4, 5, 2, 40
@@ -149,6 +150,11 @@ def test_means_of_cells_have_lost_what_their_test_sets_share(design: Design) -> 
     # No seeds: an observed score errs by its own and the shared part of its items.
     np.testing.assert_allclose(noise.mean_variance[0], np.diag(noise_covariance(design)), rtol=1e-9)
     assert not noise.is_upper_bound.any()
+    # A new measurement on other items has this error once.
+    new = read_measurement_noise(tree, arrays).sd
+    total = np.sum([np.nan_to_num(sd[0]) ** 2 for sd in new.values()], axis=0)
+    np.testing.assert_allclose(total, noise.run_variance[0], rtol=1e-12)
+    np.testing.assert_allclose(total.mean(), np.diag(noise_covariance(design)).mean(), rtol=1e-2)
     with_all = cell_means(arrays, noise, rng=np.random.default_rng(1))
     without = cell_means(arrays, replace(noise, shared=None), rng=np.random.default_rng(1))
     errors = arrays.error_variance()
@@ -240,3 +246,67 @@ def test_a_given_standard_error_holds_the_interaction() -> None:
     assert set(source["seed_boot"].share) == {0.0}
     assert set(source["seed"].share) == {1 / 3}
     np.testing.assert_allclose(design.se, 4.0)
+
+
+# Bootstraps of the same test sets ------------------------------------------------------------
+
+
+def boots_table(*, n_boot: int = 40, seed: int = 0) -> Records:
+    """Bootstraps with equal labels are the same resample of items in all models."""
+    frame = items_table(seed=seed, n_seeds=2).table
+    rng = np.random.default_rng(seed)
+    drawn = {
+        (language, task): rng.multinomial(ITEMS, np.full(ITEMS, 1.0 / ITEMS), size=n_boot)
+        for language in sorted(set(frame["language"]))
+        for task in sorted(set(frame["task"]))
+    }
+    rows = []
+    for (model, language, task, run), own in frame.groupby(["model", "language", "task", "seed"]):
+        score = own.assign(item=own["item"].astype(int)).sort_values("item")["score"].to_numpy()
+        means = drawn[language, task] @ score / ITEMS
+        rows += [(model, language, task, run, b, mean) for b, mean in enumerate(means)]
+    columns = ["model", "language", "task", "seed", "boot", "score"]
+    return Records.from_frame(pd.DataFrame(rows, columns=columns), name="boots", units=(0, 100))
+
+
+def test_bootstraps_of_shared_test_sets_add_up_to_what_a_cell_has() -> None:
+    records = boots_table()
+    cells = reduce_replicates(records)
+    parts = boot_variance(records, cells)
+    assert parts is not None
+    design = build_design(records, load_spec("additive"))
+    terms = {term.name: term for term in design.terms if term.is_noise}
+    # The languages have items of their own, and their bootstraps are independent.
+    assert "test_set:language:task" in terms
+    assert design.notes[-1].startswith("cells share test sets: ")
+    task = cells.codes["task"]
+    of_mean = 1.0 + 1.0 / 40
+    shared = np.zeros(len(cells))
+    for name, term in terms.items():
+        part = getattr(parts, {"language": "language_task", "task": "task"}[name.split(":")[1]])
+        known = np.asarray(term.known_sd)[term.index] ** 2
+        np.testing.assert_allclose(known, of_mean * part[task], rtol=1e-9, atol=1e-6)
+        shared += part[task]
+    boot = next(source for source in design.sources if source.name == "boot")
+    whole = cells.boot.mean_square - cells.cross.mean_square / 2
+    for t in range(TASKS):
+        own = boot.share[task == t]
+        assert own.min() == pytest.approx(own.max(), rel=1e-12)
+        assert 0.05 < own[0] < 0.9
+        # On average over a task: what a cell has of its own and shares is that of its test set.
+        total = own[0] * whole[task == t].mean() + of_mean * shared[task == t].mean()
+        assert total == pytest.approx(of_mean * whole[task == t].mean(), rel=1e-9)
+
+
+def test_test_sets_of_bootstraps_with_labels_of_their_own_remain_independent() -> None:
+    """Negative control: labels that differ between models share nothing."""
+    frame = boots_table().table
+    frame["boot"] = frame["model"] + "-" + frame["boot"].astype(str)
+    own = Records.from_frame(frame, name="own", units=(0, 100))
+    design = build_design(own, load_spec("additive"))
+    names_of = [term.name for term in design.terms if term.is_noise]
+    assert "test_set:language:task" not in names_of
+    pooled = load_spec({"name": "own", "replicates": {"pool": False}})
+    assert not any(term.is_noise for term in build_design(boots_table(), pooled).terms)
+    no_boots = load_spec({"name": "seeds", "sources": ["seed"]})
+    assert not any(term.is_noise for term in build_design(boots_table(), no_boots).terms)

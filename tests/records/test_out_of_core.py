@@ -23,7 +23,13 @@ import bayeseval as be
 from bayeseval.errors import EngineError, InputError
 from bayeseval.readers import compressed
 from bayeseval.readers.scans import open_engine
-from bayeseval.records import Records, average_over_others, item_variance, reduce_replicates
+from bayeseval.records import (
+    Records,
+    average_over_others,
+    boot_variance,
+    item_variance,
+    reduce_replicates,
+)
 from bayeseval.records.partials import Partials
 from bayeseval.records.row_groups import _merged
 
@@ -63,8 +69,10 @@ def table(
     """Scores by cell, seed and unit in any order; `share` of the items of each cell are there."""
     rng = np.random.default_rng(seed)
     rows: list[dict[str, Any]] = []
+    # What all models have in common of a bootstrapped test set of a language.
+    common = np.random.default_rng((seed, 1)).normal(size=(3, 2, 12)) * (unit == "boot")
     for model in range(3):
-        for language in ("de", "en", "sw"):
+        for place, language in enumerate(("de", "en", "sw")):
             for task in range(2):
                 units = np.flatnonzero(rng.random(12) < share)
                 units = units if len(units) > 1 else np.arange(2)
@@ -73,6 +81,7 @@ def table(
                     for one in kept if len(kept) else units:
                         score = float(rng.random() < 0.3 + 0.2 * model)
                         score = score if right else 40 + 5 * model + rng.normal() + offset
+                        score += common[place, task, one]
                         row = {"model": f"m{model}", "language": language, "task": f"t{task}"}
                         row |= {unit: f"u{one}" if unit == "item" else int(one)}
                         rows.append(row | ({"seed": run} if seeds > 1 else {}) | {"score": score})
@@ -104,15 +113,20 @@ def assert_same(reduced: Records, whole: Records) -> None:
         np.testing.assert_allclose(
             a.sum_of_squares, b.sum_of_squares, rtol=1e-9, atol=1e-20, err_msg=name
         )
-    variances = item_variance(reduced, one), item_variance(whole, other)
-    assert (variances[0] is None) == (variances[1] is None)
-    if variances[0] is not None and variances[1] is not None:
-        np.testing.assert_allclose(variances[0].se, variances[1].se, rtol=1e-9)
-        largest = max(float(np.nanmax(getattr(variances[1], name))) for name in VARIANCES)
+    of_items = item_variance(reduced, one), item_variance(whole, other)
+    if of_items[0] is not None and of_items[1] is not None:
+        np.testing.assert_allclose(of_items[0].se, of_items[1].se, rtol=1e-9)
+    of_boots = boot_variance(reduced, one), boot_variance(whole, other)
+    assert of_boots[0] is None or of_boots[0].language_task.max() > 0.0
+    for ours, theirs in (of_items, of_boots):
+        assert (ours is None) == (theirs is None)
+        if ours is None or theirs is None:
+            continue
+        largest = max(float(np.nanmax(getattr(theirs, name))) for name in VARIANCES)
         for name in VARIANCES:
             np.testing.assert_allclose(
-                getattr(variances[0], name),
-                getattr(variances[1], name),
+                getattr(ours, name),
+                getattr(theirs, name),
                 rtol=1e-9,
                 atol=1e-12 * largest,
                 err_msg=name,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -164,9 +164,13 @@ def _draw_replicates(
         return np.asarray(sds[source][cell] * rng.standard_normal(level.max() + 1)[level])
 
     score = cell_mean[cell] + noise("seed", seed)
-    score = score + noise("boot") + noise("seed_boot", seed)
+    own = _own_part_of_test_sets(design, records)
+    score = score + np.sqrt(own)[cell] * noise("boot") + noise("seed_boot", seed)
     bootstrapped = boot >= 0
-    score = score + np.where(bootstrapped, noise("boot", boot), 0.0)
+    score = score + np.where(bootstrapped, np.sqrt(own)[cell] * noise("boot", boot), 0.0)
+    if (own < 1.0).any():
+        sd = sds["boot"] * np.sqrt(1.0 - own)
+        score = score + sd[cell] * _shared_bootstraps(design, cell, boot, rng)
     score = score + np.where(bootstrapped, noise("seed_boot", seed, boot), 0.0)
     for shared in (one for one in design.sources if one.name in names.SHARED_SOURCES):
         score = score + noise(shared.name, labels[shared.name])
@@ -181,7 +185,44 @@ def _draw_replicates(
     pool = design.spec.replicates.pool
     built = build_noise(cells, drawn.coords, pool=pool, name=records.name)
     built = add_prompts(built, cells, drawn.coords, pool=pool)
-    return np.asarray(cells.mean), built.replicates
+    if built.replicates is None:
+        return np.asarray(cells.mean), None
+    sources = tuple(
+        replace(source, share=own * source.share) if source.name == "boot" else source
+        for source in built.replicates.sources
+    )
+    return np.asarray(cells.mean), replace(built.replicates, sources=sources)
+
+
+def _own_part_of_test_sets(design: Design, records: Records) -> Floats:
+    """Part of a test set's variance that no other cell shares, of every record."""
+    source = next((s for s in design.sources if s.name == "boot"), None)
+    if source is None:
+        return np.ones(design.n_records)
+    unknown = source.share > 0.0
+    unknown[source.record] = True
+    # Where a mean is that of bootstraps, all of their variance counts so much.
+    whole = 1.0 + reduce_replicates(records).boot_square
+    return np.where(unknown, source.share / whole, 1.0)
+
+
+def _shared_bootstraps(
+    design: Design, cell: Index, boot: Index, rng: np.random.Generator
+) -> Floats:
+    """Deviations of the rows' bootstraps, the same in cells that share a test set; unit sd.
+
+    Their mean over a cell is 0: that of the shared test sets is among their effects.
+    """
+    shared = [term for term in design.terms if term.is_noise]
+    largest = max(shared, key=lambda term: float(np.mean(term.known_sd)))  # type: ignore[arg-type]
+    rows = np.flatnonzero(boot >= 0)
+    drawn = rng.standard_normal((largest.n_levels, int(boot.max()) + 1))
+    values = np.zeros(len(cell))
+    values[rows] = drawn[largest.index[cell[rows]], boot[rows]]
+    mean = np.bincount(cell[rows], values[rows], design.n_records)
+    count = np.bincount(cell[rows], minlength=design.n_records)
+    values[rows] -= (mean / np.maximum(count, 1))[cell[rows]]
+    return values
 
 
 def _shared_by_prompts(truth: xr.DataTree, source: Source, cell: Index, prompt: Index) -> Floats:

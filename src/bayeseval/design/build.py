@@ -41,6 +41,7 @@ from bayeseval.records import (
     Covariate,
     Records,
     average_over_others,
+    boot_variance,
     item_variance,
     reduce_replicates,
 )
@@ -88,7 +89,7 @@ def build_design(records: Records, spec: ModelSpec, covariates: Sequence[Covaria
     noise, shared = _shared_test_sets(records, spec, cells, outcome, noise)
     if shared:
         notes.append(
-            "cells share test items: their correlated sampling errors are modelled by "
+            "cells share test sets: their correlated sampling errors are modelled by "
             + ", ".join(term.name for term in shared)
         )
     # With known noise an interaction with one cell per record is not the residual.
@@ -212,10 +213,16 @@ def _shared_test_sets(
     records: Records, spec: ModelSpec, cells: CellTable, outcome: Outcome, noise: Noise
 ) -> tuple[Noise, list[Term]]:
     """Noise of test sets that cells share, as separate terms; normal scores only."""
-    items = item_variance(records, cells)
-    if items is None or not outcome.has_normal_scores:
+    if not outcome.has_normal_scores:
         return noise, []
-    return add_test_sets(noise, items, cells, records.coords, pool=spec.replicates.pool)
+    return add_test_sets(
+        noise,
+        cells,
+        records.coords,
+        items=item_variance(records, cells),
+        boots=boot_variance(records, cells),
+        pool=spec.replicates.pool,
+    )
 
 
 def _check_replicates(records: Records, task_likelihoods: Sequence[names.Likelihood]) -> None:

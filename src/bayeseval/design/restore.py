@@ -39,7 +39,7 @@ def restore_design(tree: xr.DataTree, spec: ModelSpec) -> Design:
     Raises
     ------
     DesignError
-        If sds of replicates were sampled or cells share test items: no fit holds all of
+        If sds of replicates were sampled or cells share test sets: no fit holds all of
         their data, so that a new fit from the records has the same limitation.
     """
     constant = tree["constant_data"].to_dataset()
@@ -116,7 +116,7 @@ def _noise(constant: xr.Dataset) -> Noise:
             words
             for words, there in (
                 ("noise of replicates (seeds, bootstraps, prompts)", sampled),
-                ("effects of test items that cells share", shared),
+                ("effects of test sets that cells share", shared),
             )
             if there
         ]

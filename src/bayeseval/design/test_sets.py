@@ -1,10 +1,11 @@
-"""Test items that cells share: effects of test sets with known standard deviations.
+"""Test sets that cells share: effects of test sets with known standard deviations.
 
-Scores of two models on the same items have correlated errors, so their difference is more
-precise than the scores. The linear predictor has an effect of the test set that cells have
-in common: for all cells of a task, for those of one language and for those of one model (a
-generalisability study of items, see :func:`bayeseval.records.item_variance`). Their sds are
-known from the items.
+Scores of two models on the same test set have correlated errors, so their difference is more
+precise than the scores, and what the test set does to both moves the language or task. The
+linear predictor has an effect of the test set that cells have in common: for all cells of a
+task, for those of one language and for those of one model. Their sds are known from the items
+(a generalisability study, see :func:`bayeseval.records.item_variance`), or from bootstraps
+with equal labels (:func:`bayeseval.records.boot_variance`).
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from bayeseval import names
 from bayeseval._typing import Bools, Floats, Index
 from bayeseval.design.container import Term
 from bayeseval.design.noise import Noise
-from bayeseval.records import CellTable, ItemVariance
+from bayeseval.records import BootVariance, CellTable, ItemVariance
 
 __all__ = ["add_test_sets"]
 
@@ -35,24 +36,27 @@ _PARTS = ("model_task", "language_task", "task")
 
 def add_test_sets(
     noise: Noise,
-    items: ItemVariance,
     cells: CellTable,
     coords: Mapping[str, tuple[str, ...]],
     *,
+    items: ItemVariance | None = None,
+    boots: BootVariance | None = None,
     pool: bool,
 ) -> tuple[Noise, list[Term]]:
-    """Add the noise of test items, for cells whose test sets were not bootstrapped.
+    """Add the noise of test items, and divide that of test sets into shared and own parts.
 
     Parameters
     ----------
     noise : Noise
         Noise known from replicates and standard errors.
-    items : ItemVariance
-        From :func:`bayeseval.records.item_variance`.
     cells : CellTable
         Cells of the same records.
     coords : dict of str to tuple of str
         Labels of the three factors.
+    items : ItemVariance, optional
+        From :func:`bayeseval.records.item_variance`.
+    boots : BootVariance, optional
+        From :func:`bayeseval.records.boot_variance`.
     pool : bool
         False: use the standard error of each cell, without shared effects.
 
@@ -70,13 +74,35 @@ def add_test_sets(
     interaction, which the mean squares of seeds and items estimate separately. It is
     subtracted here, from the part that no other cell shares and, where that is smaller, from
     the parts that the cells of a model, of a language and of the task share.
+
+    Bootstraps give each cell an sd tau of its own. Cells of a task share the same proportion of
+    tau^2, and the rest remains noise of the cell; the sds of the shared effects are those of a
+    typical cell. A mean of bootstraps has both times 1 + 1/B.
     """
+    by_record = {part: np.zeros(len(cells)) for part in _PARTS}
+    if items is not None:
+        noise, by_record = _add_items(noise, items, cells, pool=pool)
+    if boots is not None and pool:
+        noise, of_boots = _divide_boots(noise, boots, cells)
+        by_record = {part: by_record[part] + of_boots[part] for part in _PARTS}
+    return noise, [
+        _term(factors, cells.codes, coords, by_record[part])
+        for part, factors in _SHARED
+        if by_record[part].max() > 0.0
+    ]
+
+
+def _add_items(
+    noise: Noise, items: ItemVariance, cells: CellTable, *, pool: bool
+) -> tuple[Noise, dict[str, Floats]]:
+    """Noise of items in cells whose test sets were not bootstrapped; shared parts by record."""
+    nothing = {part: np.zeros(len(cells)) for part in _PARTS}
     has_error = np.isfinite(cells.se) | (cells.boot.df > 0)
     if cells.unbalanced is not None:
         has_error[cells.unbalanced.cell] = True
     use = np.isfinite(items.se) & ~has_error
     if not use.any():
-        return noise, []
+        return noise, nothing
     task = cells.codes[names.TASK]
     crossed = use & (cells.cross.df > 0)
     interaction = np.where(crossed, cells.cross.mean_square / np.maximum(cells.n_seeds, 1.0), 0.0)
@@ -95,14 +121,35 @@ def add_test_sets(
         known_sds={**noise.known_sds, "boot": np.where(use, np.sqrt(own), boot)},
     )
     if not pool:
-        return noise, []
-    terms = []
-    for part, factors in _SHARED:
-        values = shared[part].copy()
-        values[~np.isin(np.arange(len(values)), task[use])] = 0.0
-        if values.max() > 0.0:
-            terms.append(_term(factors, cells.codes, coords, values))
-    return noise, terms
+        return noise, nothing
+    # All cells of a task with items, whether or not their own error comes from them.
+    has_items = np.isin(task, task[use])
+    return noise, {part: np.where(has_items, shared[part][task], 0.0) for part in _PARTS}
+
+
+def _divide_boots(
+    noise: Noise, boots: BootVariance, cells: CellTable
+) -> tuple[Noise, dict[str, Floats]]:
+    """What is left of tau^2 to each cell, and the shared parts of the means by record."""
+    task, n_tasks = cells.codes[names.TASK], len(boots.task)
+    shared = {part: np.nan_to_num(getattr(boots, part)) for part in _PARTS}
+    common = np.sum([shared[part] for part in _PARTS], axis=0)
+    if noise.replicates is None or not common.any():
+        return noise, {part: np.zeros(len(cells)) for part in _PARTS}
+    crossed = cells.cross.df > 0
+    interaction = np.where(crossed, cells.boot.interaction * cells.cross.mean_square, 0.0)
+    own = _mean_by_task(interaction, task, cells.boot.df > 0, n_tasks)
+    total = np.maximum(common + np.nan_to_num(boots.record) - own, common)
+    left = 1.0 - np.divide(common, total, out=np.zeros(n_tasks), where=total > 0.0)[task]
+    sources = tuple(
+        replace(source, share=left * source.share) if source.name == "boot" else source
+        for source in noise.replicates.sources
+    )
+    of_mean = 1.0 + cells.boot_square
+    return (
+        replace(noise, replicates=replace(noise.replicates, sources=sources)),
+        {part: of_mean * shared[part][task] for part in _PARTS},
+    )
 
 
 def _mean_by_task(values: Floats, task: Index, use: Bools, n_tasks: int) -> Floats:
@@ -126,8 +173,13 @@ def _term(
     coords: Mapping[str, tuple[str, ...]],
     variance: Floats,
 ) -> Term:
+    """Effects of the test sets that cells with these levels share; `variance` is by record."""
     stacked = np.stack([codes[factor] for factor in factors])  # type: ignore[index]
-    levels, index = np.unique(stacked, axis=1, return_inverse=True)
+    levels, first, index = np.unique(stacked, axis=1, return_index=True, return_inverse=True)
+    index = index.reshape(-1).astype(np.int64)
+    # The mean over the cells of a level; exact where they agree, as they do without bootstraps.
+    typical = variance[first]
+    off = np.bincount(index, variance - typical[index]) / np.bincount(index)
     return Term(
         name=":".join((names.TEST_SET, *factors)),
         factors=factors,
@@ -135,10 +187,10 @@ def _term(
             names.cell_label(*(coords[f][i] for f, i in zip(factors, level, strict=True)))
             for level in levels.T
         ),
-        index=index.reshape(-1).astype(np.int64),
+        index=index,
         members={f: row.astype(np.int64) for f, row in zip(factors, levels, strict=True)},
-        # A task without items has no such effect, but a density needs an sd above zero.
-        known_sd=np.sqrt(np.maximum(variance[levels[-1]], 1e-12 * variance.max())),
+        # A task without shared test sets has no such effect, but a density needs an sd above 0.
+        known_sd=np.sqrt(np.maximum(typical + off, 1e-12 * variance.max())),
         zero_sum=False,
         centred=True,
     )

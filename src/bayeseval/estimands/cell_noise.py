@@ -13,7 +13,7 @@ from bayeseval._random import generator
 from bayeseval._typing import Bools, Floats, Index
 from bayeseval.estimands.container import PosteriorArrays
 from bayeseval.estimands.noise import read_noise
-from bayeseval.estimands.read import shared_errors, shared_item_variances
+from bayeseval.estimands.read import shared_errors
 from bayeseval.families import scale_names
 
 __all__ = ["MeasurementNoise", "read_measurement_noise"]
@@ -27,8 +27,8 @@ class MeasurementNoise:
     ----------
     sd : dict of str to ndarray, shape (n_samples or 1, n_records)
         By source of noise (``seed``, ``boot``, ``seed_boot``, ``prompt``, ``judge``, ``se``):
-        sds of one run; NaN where the record has none. Effects of shared test sets count as
-        ``se``, those of shared prompts as ``prompt``.
+        sds of one run; NaN where the record has none. They include the effects of shared test
+        sets and prompts.
     typical : dict of str to ndarray, shape (n_samples, n_models)
         By source with pooled sds: typical sds of the models.
     spread : dict of str to ndarray, shape (n_samples,)
@@ -207,11 +207,7 @@ def read_measurement_noise(tree: xr.DataTree, arrays: PosteriorArrays) -> Measur
         return np.asarray(values.reshape(-1, *values.shape[2:]))
 
     noise = read_noise(tree)
-    sd = {} if noise is None else dict(noise.sd)
-    shared = sum(shared_item_variances(constant).values(), np.zeros(len(arrays.score)))
-    if shared.any():
-        own = np.nan_to_num(sd.get("se", np.zeros((1, len(shared))))) ** 2 + shared
-        sd["se"] = np.where(own > 0.0, np.sqrt(own), np.nan)
+    sd = {} if noise is None else noise.sd
     pooled = [source for source in names.SOURCES if names.source_cell_sd(source) in posterior]
     by_source = {s: _shared_variance(posterior, constant, s) for s in pooled}
     by_level = arrays.residual_by is not None and names.SD_LOG_RESIDUAL in posterior

@@ -36,7 +36,7 @@ class Components:
     labels : tuple of str
         Main effects, relations of languages, covariates, interactions, then ``residual`` and,
         with known standard errors, ``known_se``, or ``replicates`` when seeds, test sets or
-        prompts add to them, and ``shared_items`` when cells share test items.
+        prompts add to them, and ``shared_items`` when cells share test sets.
     kind : tuple of str
         Definition of `sd`. ``pooled``: the super-population parameter. ``fixed``: the
         finite-population sd, as fixed effects have no parameter. ``related``: the sd of a

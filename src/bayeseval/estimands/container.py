@@ -238,7 +238,7 @@ class PosteriorArrays:
     replicates : tuple of SampledErrors
         Errors with sampled sds.
     shared_items : dict of str to ndarray, shape (n_records,)
-        Variances of what test items that cells share do to the scores; empty without.
+        Variances of what test sets that cells share do to the scores; empty without.
     intercept : ndarray, shape (n_samples,)
     main : dict of str to ndarray, shape (n_samples, n_levels)
         Main effects; zeros for a factor without a term.

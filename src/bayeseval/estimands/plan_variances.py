@@ -76,10 +76,10 @@ class PlanVariances:
         share is in it with the weight that it has in a mean over the tasks at hand; another
         number of tasks is taken to come with as many metrics for a dataset.
     seed, test_set, seed_test_set : ndarray, shape (n_samples, n_models), or None
-        None for what the fit knows nothing of. With shared test items `test_set` is
+        None for what the fit knows nothing of. With shared test sets `test_set` is
         what a cell has of its own.
     shared_items : dict of str to float
-        With shared test items, the variance that cells of one task have in common
+        With shared test sets, the variance that cells of one task have in common
         (``task``), those of a language and task (``language_task``) and of a model and
         task (``model_task``); empty without.
     model_effect : ndarray, shape (n_samples, n_models)

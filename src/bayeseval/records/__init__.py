@@ -7,7 +7,7 @@ from bayeseval.records.averages import average_over_others, sources_of
 from bayeseval.records.benchmarks import BenchmarkSummary, card_citations, list_benchmarks
 from bayeseval.records.connectivity import Component, connected_components
 from bayeseval.records.covariates import Covariate, CovariateLevel
-from bayeseval.records.items import ItemVariance, item_variance
+from bayeseval.records.items import BootVariance, ItemVariance, boot_variance, item_variance
 from bayeseval.records.language_names import without_language
 from bayeseval.records.load import TableSource, load
 from bayeseval.records.look_alikes import look_alikes, look_alikes_text, same_names
@@ -46,6 +46,7 @@ __all__ = [
     "WITH_NUMBERS",
     "BenchmarkCard",
     "BenchmarkSummary",
+    "BootVariance",
     "ByPrompt",
     "CellTable",
     "Component",
@@ -65,6 +66,7 @@ __all__ = [
     "Unbalanced",
     "Units",
     "average_over_others",
+    "boot_variance",
     "card_citations",
     "choose_pairs",
     "connected_components",

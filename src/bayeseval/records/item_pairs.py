@@ -4,6 +4,7 @@
 task, of a language or of a model they are squares of sums over cells, item by item, so that no
 pair is formed: with the deviation d, the sum over pairs of d_c d_e is (sum_c d_c)^2. Only the
 squared numbers of shared items need pairs, of which cells with the same items count as one.
+Bootstrapped test sets are treated alike, with test sets in the place of items.
 """
 
 from __future__ import annotations
@@ -16,7 +17,14 @@ import numpy.typing as npt
 
 from bayeseval._typing import Floats, Index
 
-__all__ = ["KINDS", "PairSums", "shared_squares", "split_variances"]
+__all__ = [
+    "KINDS",
+    "PairSums",
+    "over_pairs",
+    "shared_squares",
+    "split_boot_variances",
+    "split_variances",
+]
 
 #: Which cells are summed over for an item: all of the task, of one language, of one model; and
 #: the cell alone.
@@ -24,6 +32,10 @@ KINDS: Final = ("all", "language", "model", "cell")
 
 # Item sets times items that are held as numbers at once: 80 MB.
 _BLOCK: Final = 10_000_000
+
+# A covariance of bootstraps counts from so many of the standard errors that it has where the
+# test sets are independent. Equal labels need not mean equal test sets.
+_CLEAR: Final = 2.0
 
 
 @dataclass(frozen=True)
@@ -73,13 +85,20 @@ class PairSums:
         )
 
     @property
+    def known(self) -> float:
+        """Sum of the factors of the covariance in the expected products.
+
+        Rounding leaves specks where pairs share nothing that could tell: below 0.5 it is 0.
+        """
+        known = self.shared - 2.0 * self.scaled + self.squares
+        return 0.0 if known < 0.5 else known
+
+    @property
     def covariance(self) -> float | None:
         """Mean covariance of the cell means of these pairs; None without any pair."""
         if self.pairs < 0.5:
             return None
-        known = self.shared - 2.0 * self.scaled + self.squares
-        # Rounding leaves specks where pairs share nothing that could tell.
-        return 0.0 if known < 0.5 else self.products / known * self.overlap / self.pairs
+        return self.products / self.known * self.overlap / self.pairs if self.known else 0.0
 
 
 def split_variances(sums: dict[str, PairSums]) -> Floats:
@@ -101,6 +120,52 @@ def split_variances(sums: dict[str, PairSums]) -> Floats:
     by_model = above(task, (sums["model"] - both).covariance)
     record = above(task + by_language + by_model, both.covariance)
     return np.array([task, by_language, by_model, record])
+
+
+def split_boot_variances(sums: dict[str, PairSums], spread: dict[str, float]) -> Floats:
+    """The four variances of a test set in one task: task, language, model, record.
+
+    Parameters
+    ----------
+    sums : dict of str to PairSums
+        By kind, of bootstraps in the place of items.
+    spread : dict of str to float
+        By kind: sum over the pairs of the products of both cells' mean squares.
+
+    Notes
+    -----
+    The scores of a cell on B bootstraps are draws about its score, so that their covariance is
+    not divided by B. A sum of products over independent test sets has the variance
+    2 x spread x known / pairs. A part is set to 0 unless it is above two such standard errors.
+    """
+
+    def beyond(base: float, pairs: PairSums, products_of_squares: float) -> float:
+        if not pairs.known:
+            return 0.0
+        excess = pairs.products / pairs.known - base
+        error = np.sqrt(2.0 * max(products_of_squares, 0.0) / (pairs.pairs * pairs.known))
+        return excess if excess > _CLEAR * error else 0.0
+
+    both, alone = sums["cell"], spread["cell"]
+    task = beyond(
+        0.0,
+        sums["all"] - sums["language"] - sums["model"] + both,
+        spread["all"] - spread["language"] - spread["model"] + alone,
+    )
+    by_language = beyond(task, sums["language"] - both, spread["language"] - alone)
+    by_model = beyond(task, sums["model"] - both, spread["model"] - alone)
+    total = both.products / both.known if both.known else 0.0
+    shared = task + by_language + by_model
+    return np.array([task, by_language, by_model, max(total - shared, 0.0)])
+
+
+def over_pairs(values: Floats, language: Index, model: Index) -> dict[str, float]:
+    """Sums over the pairs of cells of the products of both cells' values, by kind of pair."""
+    sums = {
+        kind: float((np.bincount(group, values) ** 2).sum())
+        for kind, group in (("language", language), ("model", model))
+    }
+    return {**sums, "all": float(values.sum() ** 2), "cell": float((values**2).sum())}
 
 
 def shared_squares(

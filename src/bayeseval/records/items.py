@@ -1,4 +1,4 @@
-"""What item-level outcomes say about test sets: how cell means vary together, and why."""
+"""What items and bootstraps say about test sets: how cell means vary together, and why."""
 
 from __future__ import annotations
 
@@ -10,11 +10,17 @@ import numpy.typing as npt
 
 from bayeseval._typing import Floats
 from bayeseval.records.coded import combined_key
+from bayeseval.records.item_pairs import (
+    PairSums,
+    over_pairs,
+    shared_squares,
+    split_boot_variances,
+)
 from bayeseval.records.reduced import Reduced
 from bayeseval.records.replicates import CellTable
 from bayeseval.records.table import Records
 
-__all__ = ["ItemVariance", "item_variance"]
+__all__ = ["BootVariance", "ItemVariance", "boot_variance", "item_variance"]
 
 Ints = npt.NDArray[np.int64]
 
@@ -53,6 +59,107 @@ class ItemVariance:
     language_task: Floats
     model_task: Floats
     record: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class BootVariance:
+    """Variances of scores that come from the choice of a test set, from its bootstraps.
+
+    Parameters
+    ----------
+    task, language_task, model_task, record : array of float, shape (n_tasks,)
+        As in :class:`ItemVariance`, of a score on one test set, squared score units; NaN for
+        a task without bootstraps. ``record`` includes what a test set does to single seeds.
+    """
+
+    task: Floats
+    language_task: Floats
+    model_task: Floats
+    record: Floats
+
+
+def boot_variance(records: Records, cells: CellTable) -> BootVariance | None:
+    """Split the variance between bootstraps by what cells share of their test sets.
+
+    The same ``boot`` label is the same resampled test set in every language and model of a
+    task. The score of model m in language l on bootstrap b, averaged over seeds, is
+
+        x_blm = mean_lm + a_b + b_bl + c_bm + d_blm,
+
+    and the covariance between cells of equal labels estimates the variances of a, b and c,
+    as :func:`item_variance` does of items.
+
+    Parameters
+    ----------
+    records : Records
+    cells : CellTable
+        Of the same records. Cells that lack pairs of seed and bootstrap are left out.
+
+    Returns
+    -------
+    BootVariance or None
+        None when the records have no ``boot`` column. A part is 0 unless its estimate exceeds
+        two of the standard errors that it has where all test sets are independent: equal
+        labels are often mere numbers of independent resamples.
+    """
+    if "boot" not in records.replicate_columns:
+        return None
+    if records.reduced is not None:
+        return BootVariance(*records.reduced.parts) if records.reduced.unit == "boot" else None
+    cell_of_record = np.repeat(np.arange(len(cells)), cells.n_rows)
+    boots = records.replicate_codes("boot")
+    balanced = cells.boot.df > 0
+    if cells.unbalanced is not None:
+        balanced[cells.unbalanced.cell] = False
+    used = np.flatnonzero((boots >= 0) & balanced[cell_of_record])
+    key = combined_key([cell_of_record[used], boots[used]])
+    _, first, group = np.unique(key, return_index=True, return_inverse=True)
+    value = np.bincount(group, records.scores[used]) / np.bincount(group)
+    cell, boot = cell_of_record[used][first], boots[used][first]
+    n = np.bincount(cell, minlength=len(cells))
+    mean = np.bincount(cell, value, minlength=len(cells)) / np.maximum(n, 1)
+    centred = value - mean[cell]
+    parts = np.full((4, len(records.coords["task"])), np.nan)
+    task_of_row = cells.codes["task"][cell]
+    for task in np.unique(task_of_row):
+        rows = np.flatnonzero(task_of_row == task)
+        own, local = np.unique(cell[rows], return_inverse=True)
+        _, number = np.unique(boot[rows], return_inverse=True)
+        codes = cells.codes["language"][own], cells.codes["model"][own]
+        parts[:, task] = _split_boots(local, number, centred[rows], *codes)
+    parts.flags.writeable = False
+    return BootVariance(*parts)
+
+
+def _split_boots(cell: Ints, boot: Ints, centred: Floats, language: Ints, model: Ints) -> Floats:
+    """The four variances of one task from deviations of bootstraps from their cells' means."""
+    n_cells, n_boots = len(language), int(boot.max()) + 1
+    has = np.zeros((n_cells, n_boots), dtype=np.uint8)
+    has[cell, boot] = 1
+    sets, set_of_cell = np.unique(np.packbits(has, axis=1), axis=0, return_inverse=True)
+    n = has.sum(axis=1, dtype=np.float64)
+    squares = shared_squares(sets, set_of_cell.reshape(-1), language, model)
+    pairs = over_pairs(np.ones(n_cells), language, model)
+    sums = {}
+    groups = {
+        "all": np.zeros(n_cells, dtype=np.int64),
+        "language": language,
+        "model": model,
+        "cell": np.arange(n_cells),
+    }
+    for kind, group in groups.items():
+        key = group[cell] * n_boots + boot
+        together = np.bincount(key).astype(np.float64)
+        sums[kind] = PairSums(
+            products=float((np.bincount(key, centred) ** 2).sum()),
+            shared=float((together**2).sum()),
+            scaled=float((together * np.bincount(key, 1.0 / n[cell])).sum()),
+            overlap=float((np.bincount(key, 1.0 / n[cell]) ** 2).sum()),
+            squares=squares[kind],
+            pairs=pairs[kind],
+        )
+    mean_square = np.bincount(cell, centred**2) / (n - 1.0)
+    return split_boot_variances(sums, over_pairs(mean_square, language, model))
 
 
 def item_variance(records: Records, cells: CellTable) -> ItemVariance | None:
@@ -95,7 +202,7 @@ def item_variance(records: Records, cells: CellTable) -> ItemVariance | None:
     if "item" not in records.replicate_columns:
         return None
     if records.reduced is not None:
-        return _of_reduced(records.reduced)
+        return _of_reduced(records.reduced) if records.reduced.unit == "item" else None
     cell_of_record = np.repeat(np.arange(len(cells)), cells.n_rows)
     items = records.replicate_codes("item")
     has_item = np.flatnonzero(items >= 0)
@@ -134,7 +241,7 @@ def _of_reduced(reduced: Reduced) -> ItemVariance:
     several = n > 1
     se[several] = np.sqrt(reduced.square[several] / (n[several] - 1.0) / n[several])
     se.flags.writeable = False
-    return ItemVariance(se, *reduced.item_parts)
+    return ItemVariance(se, *reduced.parts)
 
 
 def _products(cell: Ints, item: Ints, centred: Floats) -> tuple[Floats, Floats]:

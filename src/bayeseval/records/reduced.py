@@ -33,9 +33,9 @@ class Reduced:
         Sum of squares of the product of seeds and units; of items, over their number.
     cross_df : array of float, shape (n_cells,)
         Its degrees of freedom; 0 where it is not known.
-    item_parts : array of float, shape (4, n_tasks)
-        The variances of :class:`ItemVariance` by task: ``task``, ``language_task``,
-        ``model_task``, ``record``; NaN without items.
+    parts : array of float, shape (4, n_tasks)
+        The variances of :class:`ItemVariance` or :class:`BootVariance` by task: ``task``,
+        ``language_task``, ``model_task``, ``record``; NaN without units.
     """
 
     unit: Literal["item", "boot"]
@@ -45,7 +45,7 @@ class Reduced:
     square: Floats
     cross: Floats
     cross_df: Floats
-    item_parts: Floats
+    parts: Floats
 
     @property
     def identity(self) -> tuple[str, ...]:
@@ -85,7 +85,7 @@ class Reduced:
             square=self.square[cells],
             cross=self.cross[cells],
             cross_df=self.cross_df[cells],
-            item_parts=self.item_parts[:, tasks],
+            parts=self.parts[:, tasks],
         )
 
     def without_seeds(self) -> Reduced:

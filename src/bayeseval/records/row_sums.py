@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
 import pandas as pd
@@ -15,7 +15,13 @@ from bayeseval._typing import Bools, Floats, Index, Progress
 from bayeseval.errors import InputError, argument
 from bayeseval.names import FACTORS
 from bayeseval.readers.scans import literal
-from bayeseval.records.item_pairs import PairSums, shared_squares, split_variances
+from bayeseval.records.item_pairs import (
+    PairSums,
+    over_pairs,
+    shared_squares,
+    split_boot_variances,
+    split_variances,
+)
 from bayeseval.records.partials import file_digest
 from bayeseval.records.reduced import Reduced
 from bayeseval.records.row_groups import RowGroups, partial_of
@@ -54,8 +60,8 @@ def with_sums(
     _refuse_repeats(cells)
     if groups.unit is None:
         return records
-    sums = _item_sums(cells, progress) if groups.unit == "item" else _boot_sums(cells, progress)
-    return replace(records, _reduced=sums)
+    unit: Literal["item", "boot"] = "item" if groups.unit == "item" else "boot"
+    return replace(records, _reduced=_unit_sums(cells, unit, progress))
 
 
 @dataclass(frozen=True, eq=False)
@@ -330,50 +336,45 @@ def _cross(cells: _Cells, square: Floats, count: Floats) -> tuple[Floats, Floats
     return cross, np.where(known, (cells.n_seeds - 1.0) * (count - 1.0), 0.0), complete
 
 
-def _boot_sums(cells: _Cells, progress: Progress | None) -> Reduced:
+def _unit_sums(cells: _Cells, unit: Literal["item", "boot"], progress: Progress | None) -> Reduced:
     count = _n_units(cells)
-    square = cells.total(cells.groups.square)
-    crossed = cells.n_seeds.max() > 1
-    if crossed:
-        square = _margin_squares(cells, progress)
+    crossed = bool(cells.n_seeds.max() > 1)
+    square = _margin_squares(cells, progress) if crossed else cells.total(cells.groups.square)
     cross, df, complete = _cross(cells, square, count)
     lacking = np.flatnonzero(~complete & (count > 0))
-    if len(lacking):
+    if unit == "boot" and len(lacking):
         raise InputError(
             f"{cells.groups.source}: {cells.label(int(lacking[0]))}: some seeds lack bootstrap "
             f"test sets that others have ({grouped(len(lacking))} such cells), which needs all "
             f"rows at once: leave {argument('memory')} out, or give all seeds of a cell the same "
             "boots"
         )
-    parts = np.full((4, len(cells.records.coords["task"])), np.nan)
-    return Reduced("boot", _n_rows(cells), cells.digests(progress), count, square, cross, df, parts)
+    parts = _parts(cells, crossed, count, square, progress)
+    if unit == "item":
+        cross = cross / np.maximum(count, 1.0)
+    n_rows = int(cells.groups.n[cells.of_record].sum())
+    return Reduced(unit, n_rows, cells.digests(progress), count, square, cross, df, parts)
 
 
-def _n_rows(cells: _Cells) -> int:
-    return int(cells.groups.n[cells.of_record].sum())
-
-
-def _item_sums(cells: _Cells, progress: Progress | None) -> Reduced:
-    count = _n_units(cells)
-    crossed = cells.n_seeds.max() > 1
-    square = _margin_squares(cells, progress) if crossed else cells.total(cells.groups.square)
+def _parts(
+    cells: _Cells, crossed: bool, count: Floats, square: Floats, progress: Progress | None
+) -> Floats:
+    """Variances by task of what cells share of their units."""
     remote = cells.groups.remote
     if remote is not None:
-        sums = remote.sums(_kept(cells), crossed=bool(crossed), progress=progress)
+        sums = remote.sums(_kept(cells), crossed=crossed, progress=progress)
     else:
         sums = cells.run(_summed(_of_margin())) if crossed else _sums_of_files(cells, progress)
-    cross, df, _ = _cross(cells, square, count)
     parts = np.full((4, len(cells.records.coords["task"])), np.nan)
-    task_of_cell = cells.codes("task")
-    for task in np.unique(task_of_cell[count > 0]):
+    task_of_cell, least = cells.codes("task"), 1 if cells.groups.unit == "boot" else 0
+    for task in np.unique(task_of_cell[count > least]):
         own = np.flatnonzero((task_of_cell == task) & (count > 0))
         parts[:, task] = _parts_of_task(cells, int(task), own, count, square, sums)
-    cross = cross / np.maximum(count, 1.0)
-    return Reduced("item", _n_rows(cells), cells.digests(progress), count, square, cross, df, parts)
+    return parts
 
 
 def _of_margin() -> str:
-    """Sums over cells of each item from the table of means over seeds."""
+    """Sums over cells of each unit from the table of means over seeds."""
     centred = (
         "SELECT m.cell, m.code, m.d - avg(m.d) OVER (PARTITION BY m.cell) AS d, "
         "1.0 / count(*) OVER (PARTITION BY m.cell) AS weight FROM margin m"
@@ -405,7 +406,7 @@ def _sums_of_files(cells: _Cells, progress: Progress | None) -> pd.DataFrame:
         "SELECT task, language, model, code, fsum(x - centre) AS d, count(*) AS k, "
         f"fsum(weight) AS w FROM ({{rows}}) GROUP BY {_SETS}",
         progress,
-        "summing over cells of each item",
+        f"summing over cells of each {cells.groups.unit}",
     )
     return cells.run(
         _summed(
@@ -421,12 +422,9 @@ def _parts_of_task(
     language, model = cells.codes("language")[own], cells.codes("model")[own]
     items, item_set = _item_sets(cells, task, own)
     squares = shared_squares(items, item_set, language, model)
-    n = float(len(own))
-    pairs = {
-        "all": n**2,
-        "language": float((np.bincount(language).astype(np.float64) ** 2).sum()),
-        "model": float((np.bincount(model).astype(np.float64) ** 2).sum()),
-    }
+    n, is_boot = float(len(own)), cells.groups.unit == "boot"
+    # A single bootstrap tells nothing of its noise.
+    pairs = over_pairs(np.where(is_boot & (count[own] < 2), 0.0, 1.0), language, model)
     rows = sums[sums["task"] == task].set_index("kind")
     by_kind = {
         kind: PairSums(
@@ -435,9 +433,9 @@ def _parts_of_task(
             scaled=float(rows["scaled"][kind]),
             overlap=float(rows["overlap"][kind]),
             squares=squares[kind],
-            pairs=number,
+            pairs=pairs[kind],
         )
-        for kind, number in pairs.items()
+        for kind in ("all", "language", "model")
     }
     by_kind["cell"] = PairSums(
         float(square[own].sum()),
@@ -445,9 +443,12 @@ def _parts_of_task(
         n,
         float((1.0 / count[own]).sum()),
         n,
-        n,
+        pairs["cell"],
     )
-    return split_variances(by_kind)
+    if not is_boot:
+        return split_variances(by_kind)
+    mean_square = square[own] / np.maximum(count[own] - 1.0, 1.0)
+    return split_boot_variances(by_kind, over_pairs(mean_square, language, model))
 
 
 def _item_sets(cells: _Cells, task: int, own: Index) -> tuple[Any, Index]:

@@ -422,7 +422,7 @@ def geometric_mean_sentence(aggregates: pd.DataFrame) -> str:
 _ERRORS: Final = {
     "known_se": "known standard errors",
     "replicates": "noise of {}",
-    "shared_items": "noise of test items that cells share",
+    "shared_items": "noise of test sets that cells share",
 }
 
 
