@@ -317,11 +317,11 @@ def test_noise_within_languages_only_where_it_is_known() -> None:
         f"{between['sd_mean']:.2f}",
         f"[{between['sd_lower']:.2f},",
         f"{between['sd_upper']:.2f}]",
-        f"{seed['sd_mean']:.2f}",
-        f"[{seed['sd_lower']:.2f},",
-        f"{seed['sd_upper']:.2f}]",
+        f"{seed['sd_mean']:.3f}",
+        f"[{seed['sd_lower']:.3f},",
+        f"{seed['sd_upper']:.3f}]",
         "0.50",
-        f"{one_run['sd_mean']:.2f}",
+        f"{one_run['sd_mean']:.3f}",
     ]
     # Notes are about the table, not about noise within languages.
     own = text.split("Within and between languages, sd in score points")[1].split("\n\n")[0]
