@@ -247,9 +247,20 @@ def test_an_unreachable_target_is_said_with_what_is_missing(known: Fit) -> None:
     assert f"{sd - 0.01:.3g} above the target sd" in found.sentence
     assert "No design of the grid" in found.sentence
     assert "unlimited seeds and items would leave an sd of" in found.sentence
+    # Of the single task there cannot be more.
     assert found.sentence.endswith(
-        "More languages, tasks, seeds or items extend the grid (languages, tasks, seeds, items)."
+        "More languages, seeds or items extend the grid (languages, seeds, items)."
     )
+    fixed = plan(known, target_sd=0.01, seeds=[1, 2], items=[1.0], fixed="language")
+    assert fixed.sentence.endswith("More seeds or items extend the grid (seeds, items).")
+
+
+def test_what_the_plan_says_to_extend_can_be_extended(plain: Fit) -> None:
+    found = plan(plain, target_sd=0.01)
+    assert found.sentence.endswith("More languages or tasks extend the grid (languages, tasks).")
+    assert len(plan(plain, target_sd=0.01, languages=[200], tasks=[30]).table) == 2
+    both = plan(plain, target_sd=0.01, fixed=["language", "task"])
+    assert "extend the grid" not in both.sentence
 
 
 def test_without_costs_a_test_set_costs_one(known: Fit) -> None:

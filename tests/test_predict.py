@@ -282,6 +282,38 @@ def test_a_further_metric_of_measured_outputs_may_be_surer_than_the_expected_sco
     assert plain.attrs["notes"][-1] == "1 new language: sw"
 
 
+def test_predictions_outside_the_scale_are_noted_and_not_cut() -> None:
+    frame = table()
+    floor = frame["task"] == "qa"
+    # Most scores of one task are 0, and its scale cannot be guessed from the rest.
+    frame.loc[floor, "score"] = [0.0, 0.0, 9.0, 0.0, 0.0, 0.0, 4.0, 0.0, 0.0, 0.0, 0.0][
+        : floor.sum()
+    ]
+    fit = be.fit(frame, "additive", engine="marginal", draws=200, chains=2)
+    cells = cells_of([("c", "hi", "qa"), ("b", "fr", "qa"), ("a", "fr", "nli")])
+    predicted = fit.predict(cells)
+    (note,) = predicted.attrs["notes"]
+    low = predicted[["expected_lower", "measurement_lower"]].min(axis=1).to_numpy()
+    assert (low < 0.0).tolist() == [True, True, False]
+    n_mean = int((predicted["expected_mean"] < 0.0).sum())
+    assert n_mean == 1
+    assert note == (
+        "2 cells have intervals that reach outside the scale of the task (qa from 0), the "
+        "expected score itself for 1 of them: the likelihood of this fit has no bounds, and "
+        "nothing is cut off; to predict within the scale, fit the model counts if the numbers of "
+        "items are known, or bounded"
+    )
+    assert fit.predict(cells.tail(1)).attrs["notes"] == ()
+    # A new task has the scale of all others, where they have one.
+    records = be.Records.from_frame(frame, name="floor", units=(0, 100))
+    one = be.fit(records, "additive", engine="marginal", draws=200, chains=2)
+    note, outside = one.predict(cells_of([("a", "de", "sum")]), new="task").attrs["notes"]
+    assert note == "1 new task: sum"
+    assert outside.startswith(
+        "1 cell has intervals that reach outside the scale of the task (sum 0"
+    )
+
+
 def test_draws_beyond_memory_are_refused(fit: Fit, monkeypatch: pytest.MonkeyPatch) -> None:
     # Two quantities of 4,000 draws in 8 bytes, twice.
     monkeypatch.setattr("bayeseval.fitting.predictions.free_memory", lambda: 500_000)

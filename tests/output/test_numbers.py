@@ -33,28 +33,50 @@ def table(*rows: tuple[float, float, float]) -> pd.DataFrame:
     ("row", "text"),
     [
         ((79.04, 77.13, 80.91), "79.0 [77.1, 80.9]"),
-        ((0.7904, 0.7713, 0.8091), "0.79 [0.77, 0.81]"),
-        ((1.153, 1.101, 1.212), "1.15 [1.10, 1.21]"),
-        ((0.7904, 0.7853, 0.7951), "0.790 [0.785, 0.795]"),
+        ((0.7904, 0.7713, 0.8091), "0.790 [0.771, 0.809]"),
+        ((1.153, 1.101, 1.212), "1.153 [1.101, 1.212]"),
+        ((0.7904, 0.7853, 0.7951), "0.7904 [0.7853, 0.7951]"),
         ((68.4, 55.3, 82.2), "68 [55, 82]"),
         ((79.04, 78.89, 79.19), "79.04 [78.89, 79.19]"),
-        ((-0.5213, -0.5491, -0.4902), "-0.52 [-0.55, -0.49]"),
+        ((-0.5213, -0.5491, -0.4902), "-0.521 [-0.549, -0.490]"),
         ((-0.004, -0.02, 0.02), "-0.004 [-0.020, 0.020]"),
         ((0.0131, 0.0021, 0.0268), "0.013 [0.002, 0.027]"),
         ((1_234_567.0, 1_230_000.0, 1_239_000.0), "1,234,567 [1,230,000, 1,239,000]"),
-        ((3.1e-6, 3.0e-6, 3.2e-6), "3.1e-06 [3.0e-06, 3.2e-06]"),
+        ((3.1e-6, 3.0e-6, 3.2e-6), "3.10e-06 [3.00e-06, 3.20e-06]"),
         # The last digit is the same place in all three.
-        ((1.184e-6, 9.88e-7, 1.378e-6), "1.2e-06 [1.0e-06, 1.4e-06]"),
-        ((1.184e-6, 9.88e-7, 1.198e-6), "1.2e-06 [1.0e-06, 1.2e-06]"),
+        ((1.184e-6, 9.88e-7, 1.378e-6), "1.18e-06 [9.9e-07, 1.38e-06]"),
+        ((1.184e-6, 9.88e-7, 1.198e-6), "1.18e-06 [9.9e-07, 1.20e-06]"),
         ((2.71e-7, 2.4e-9, 5.43e-7), "2.7e-07 [2e-09, 5.4e-07]"),
         # Values that differ in the seventh decimal only keep what tells them apart.
-        ((0.50000118, 0.50000115, 0.50000122), "0.50000118 [0.50000115, 0.50000122]"),
+        ((0.50000118, 0.50000115, 0.50000122), "0.500001180 [0.500001150, 0.500001220]"),
         ((9_999.6, 9_200.0, 10_800.0), "10,000 [9200, 10,800]"),
         ((2.5e17, 2.4e17, 2.6e17), "2.5e+17 [2.4e+17, 2.6e+17]"),
     ],
 )
 def test_digits_follow_the_uncertainty(row: tuple[float, float, float], text: str) -> None:
     assert interval_texts(table(row), "x") == [text]
+
+
+@pytest.mark.parametrize("half", [0.031, 0.8, 1.9, 7.0])
+def test_scores_have_the_same_digits_on_every_scale(half: float) -> None:
+    """Of 79.0 on 0 to 100 and 0.790 on 0 to 1 the same is known, and shown."""
+    percent, share = (
+        column_digits([79.0 / by], [(79.0 - half) / by], [(79.0 + half) / by]) for by in (1, 100)
+    )
+    assert share == percent + 2
+
+
+@pytest.mark.parametrize(
+    ("row", "text"),
+    [
+        ((1.153, 1.101, 1.212), "1.15 [1.10, 1.21]"),
+        ((1.153, 1.147, 1.159), "1.153 [1.147, 1.159]"),
+        ((0.0131, 0.0021, 0.0268), "0.013 [0.002, 0.027]"),
+    ],
+)
+def test_ratios_are_shown_in_hundredths(row: tuple[float, float, float], text: str) -> None:
+    frame = table(row).rename(columns=lambda name: name.replace("x_", "mean_prr_"))
+    assert interval_texts(frame, "mean_prr") == [text]
 
 
 def test_one_number_of_digits_per_column() -> None:
@@ -94,9 +116,9 @@ def test_values_without_intervals(values: list[float], texts: list[str]) -> None
 def test_an_interval_never_collapses(means: list[float], half: float) -> None:
     digits = column_digits(means, [m - half for m in means], [m + half for m in means])
     unit = 10.0**-digits
-    # At least one significant digit of the half width, at most two.
-    assert unit <= half * 1.0001 or digits == 0
-    assert digits == 0 or unit > half / 100.0
+    # Two significant digits of the half width, which loses digits in the differences of means.
+    assert unit <= half / 10.0 * 1.0001 or digits == 0
+    assert digits == 0 or unit > half / 100.0 / 1.0001
     assert value_digits(means) >= 0
 
 

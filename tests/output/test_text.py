@@ -58,14 +58,17 @@ def test_several_columns_of_names_share_the_room() -> None:
     assert line.endswith("1.5")
 
 
-def test_names_beyond_reading_are_cut_in_a_pipe_too() -> None:
+def test_names_beyond_reading_are_cut_on_a_wide_terminal_and_whole_in_a_file() -> None:
     names = ["a" * 299 + end for end in "xyz"]
-    shown = text_table("t", {"model": [*names, "b"], "score": ["1", "2", "3", "4"]})
-    lines = shown.splitlines()[2:]
+    columns = {"model": [*names, "b"], "score": ["1", "2", "3", "4"]}
+    lines = text_table("t", columns, width=1000).splitlines()[2:]
     assert max(map(len, lines)) <= 100
     assert len({line.split()[0] for line in lines}) == 4
     assert all("…" in line for line in lines[:3])
     assert lines[3].split() == ["b", "4"]
+    # Here the output goes to a file, which other programs may read.
+    piped = [line.split() for line in text_table("t", columns).splitlines()[2:]]
+    assert piped == [[name, str(i)] for i, name in enumerate([*names, "b"], start=1)]
 
 
 def test_width_of_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:

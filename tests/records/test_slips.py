@@ -239,6 +239,53 @@ def test_models_with_one_score_and_models_with_the_same_scores_are_named() -> No
     assert warning.startswith("warning: models A, C have exactly the same scores")
 
 
+def test_tasks_at_a_bound_and_tasks_with_one_score_are_named() -> None:
+    table = frame()
+    at = table.index[table["task"] == "qa"]
+    table.loc[at[:5], "score"] = 0.0
+    (warning,) = warnings(table)
+    assert warning == (
+        "warning: task 'qa': 42 % of the scores (5 of 12) are 0, the lowest possible score: models"
+        " with normal residuals predict scores beyond it, and larger differences between models"
+        " than the scale allows; fit the model counts if the numbers of items (column n) are known,"
+        ' or bounded, or leave the task out (drop: {task: ["qa"]} in a --mapping file)'
+    )
+    table.loc[at, "score"] = 100.0
+    (warning,) = warnings(table)
+    assert warning == (
+        "warning: task 'qa': all 12 scores are 100, so it tells no models or languages apart;"
+        " models with normal residuals predict other scores all the same; leave the task out (drop:"
+        ' {task: ["qa"]} in a --mapping file)'
+    )
+    table.loc[at[0], "score"] = 60.0
+    (warning,) = warnings(table)
+    assert "92 % of the scores (11 of 12) are 100, the highest possible score:" in warning
+
+
+def test_a_few_scores_at_a_bound_and_one_failing_model_are_no_task_at_a_bound() -> None:
+    table = frame()
+    at = table.index[table["task"] == "qa"]
+    # Two of twelve, and all four of one model.
+    table.loc[at[[0, 6]], "score"] = 0.0
+    assert warnings(table) == []
+    table = frame()
+    table.loc[at[:4], "score"] = 0.0
+    assert warnings(table) == []
+    # The commonest score of a scale without bounds is none of its bounds.
+    table.loc[at[4:10], "score"] = 240.0
+    assert not any("possible score" in text for text in warnings(table))
+
+
+def test_the_advice_on_tasks_at_a_bound_works(tmp_path: Path) -> None:
+    table = frame()
+    table.loc[table.index[table["task"] == "qa"], "score"] = 0.0
+    (warning,) = warnings(table)
+    found = re.search(r"drop: \{.*\}", warning)
+    assert found is not None
+    records = followed(table, tmp_path, found[0])
+    assert (records.coords["task"], records.report.warnings) == (("nli",), ())
+
+
 # Labels of languages
 
 

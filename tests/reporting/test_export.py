@@ -140,7 +140,7 @@ def test_components_of_models_have_a_table_of_their_own(results: SavedResults) -
     assert [table.columns for table in others] == [t.columns for t in paper_tables(results)]
     assert models.label == "tab:table-model-components"
     assert models.columns["Component"] == ["between languages", "seed x test set"]
-    assert models.columns["SD"] == ["0.91 [0.87, 0.95]", "0.34 [0.31, 0.38]"]
+    assert models.columns["SD"] == ["0.912 [0.871, 0.951]", "0.345 [0.311, 0.381]"]
     assert [share.split()[0] for share in models.columns["Share (%)"]] == ["90", "-"]
 
 

@@ -26,6 +26,7 @@ from bayeseval.estimands.frames import summary_columns
 from bayeseval.fitting.covariates import CovariateSource, covariate_at_cells, wanted_covariates
 from bayeseval.fitting.fitted import check_posterior
 from bayeseval.fitting.gate import GATE_FAILED, Gate
+from bayeseval.fitting.outside import outside_notes
 from bayeseval.fitting.relations import new_levels
 from bayeseval.fitting.views import labelled
 from bayeseval.languages.labels import one_label_each, same_language
@@ -139,7 +140,11 @@ class Predictions:
         known = with_names(self.run.get("language_names") or {}, labels[names.LANGUAGE])
         table = add_language_names(table, known, after=names.LANGUAGE)
         table = labelled(table.take(self.cell_of_row).reset_index(drop=True), self.run, ci_prob)
-        table.attrs["notes"] = (*self.notes, *_narrow_notes(int(narrow[self.cell_of_row].sum())))
+        table.attrs["notes"] = (
+            *self.notes,
+            *_narrow_notes(int(narrow[self.cell_of_row].sum())),
+            *outside_notes(table, self.run.get("bounds") or {}, self.arrays),
+        )
         return table
 
     def _dataset(self, kept: Mapping[str, Floats]) -> xr.Dataset:

@@ -33,8 +33,10 @@ __all__ = [
 ]
 
 NONE: Final = "-"
-# Decimals that a second significant digit of the half width may take; one digit may take more.
+# Decimals that a second significant digit may take in ratios and in values without intervals, as
+# 1.14 [1.09, 1.20]; one digit may take more.
 _FINE: Final = 2
+_RATIO: Final = "prr"
 _MOST_DECIMALS: Final = 6
 # Finer numbers have these decimals where they are no smaller than the second number, and an
 # exponent below.
@@ -55,9 +57,8 @@ _IN_SCORE_UNITS: Final = re.compile(
 def column_digits(mean: Iterable[float], lower: Iterable[float], upper: Iterable[float]) -> int:
     """Digits after the decimal point for one column of values with intervals.
 
-    Two significant digits of the typical (median) half width, of which the second takes no
-    more than two decimals where the values keep two digits: 79.0 [77.1, 80.9] on a scale of 0
-    to 100 and 0.79 [0.77, 0.81] on one of 0 to 1. Without intervals see :func:`value_digits`.
+    Two significant digits of the typical (median) half width, on every scale: 79.0 [77.1, 80.9]
+    of 0 to 100 and 0.790 [0.771, 0.809] of 0 to 1. Without intervals see :func:`value_digits`.
 
     Parameters
     ----------
@@ -68,9 +69,7 @@ def column_digits(mean: Iterable[float], lower: Iterable[float], upper: Iterable
     known = half[np.isfinite(half) & (half > 0.0)]
     if len(known) == 0:
         return value_digits(mean)
-    middle = np.asarray(list(mean), dtype=float)
-    middle = np.abs(middle[np.isfinite(middle)])
-    return _digits(float(np.median(known)), float(np.median(middle)) if len(middle) else np.inf)
+    return _two_digits(float(np.median(known)))
 
 
 def value_digits(values: Iterable[float]) -> int:
@@ -84,16 +83,22 @@ def value_digits(values: Iterable[float]) -> int:
     if spread <= 1e-9 * max(abs(middle), 1e-300):
         # Equal values: two or three significant digits.
         spread = float(np.abs(known).max()) / 10.0
-    return _digits(spread / 2.0) if spread > 0.0 else 0
+    return _fewer(_two_digits(spread / 2.0)) if spread > 0.0 else 0
 
 
-def _digits(half: float, value: float = np.inf) -> int:
-    two = 1 - int(np.floor(np.log10(half) + 1e-12))
-    # Two decimals show a half width of 0.02; only finer ones need more, and values that would
-    # be left with one digit.
-    least = max(two - 1, min(two, _FINE))
-    digits = two if value < 10.0 ** (1 - least) else least
-    return max(digits, 0)
+def _two_digits(half: float) -> int:
+    return max(1 - int(np.floor(np.log10(half) + 1e-12)), 0)
+
+
+def _fewer(digits: int) -> int:
+    """Without a second significant digit that would be a third decimal or a further one."""
+    return max(digits - 1, min(digits, _FINE))
+
+
+def _ratio_digits(digits: int, ratios: Floats) -> int:
+    """Digits of ratios, which are read in hundredths; all of them where the ratios are smaller."""
+    fewer, sizes = _fewer(digits), np.abs(ratios[np.isfinite(ratios)])
+    return digits if len(sizes) and np.median(sizes) < 10.0 ** (1 - fewer) else fewer
 
 
 def number_text(value: float, digits: int, *, sign: bool = False) -> str:
@@ -142,12 +147,14 @@ def interval_texts(
     scale : float
         Factor, 100 for per cent.
     digits : int, optional
-        After the decimal point; left out, :func:`column_digits` chooses.
+        After the decimal point; left out, :func:`column_digits` chooses, and for PRR leaves the
+        second digit of the half width out where that is a third decimal.
     """
     columns = [f"{prefix}_{part}" for part in ("mean", "lower", "upper")]
     rows = scale * table[columns].to_numpy(dtype=float)
     if digits is None:
         digits = column_digits(*rows.T)
+        digits = _ratio_digits(digits, rows[:, 0]) if _RATIO in prefix else digits
     return [_interval(*row, digits=digits) for row in rows.tolist()]
 
 

@@ -29,7 +29,7 @@ _LEAST_TERMINAL: Final = 80
 _GAP: Final = 3
 # Names cut to fewer characters cannot be told apart.
 _LEAST_NAME: Final = 16
-# Longer names push the numbers out of sight, in a pipe and on a wide terminal, too.
+# Longer names push the numbers out of sight, on a wide terminal, too.
 _MOST_NAME: Final = 80
 # `meta-llama/` of `meta-llama/Llama-3.1-8B-Instruct`: one slash, no blanks.
 _DEVELOPER: Final = re.compile(r"^[\w.-]+/(?=[^/\s]+$)")
@@ -96,18 +96,21 @@ def text_table(
         Column name to its cells. Blanks around a name are not shown: they keep columns
         of the same name apart.
     names : int
-        How many of the first columns hold names. Those of more than 80 columns, and where the
-        table is wider than the terminal, are shortened in the middle; other cells never are.
+        How many of the first columns hold names. On a terminal those of more than 80 columns,
+        and where the table is wider than the terminal, are shortened in the middle; other cells
+        never are.
     width : int, optional
-        Columns at most; when left out, those of the terminal; a pipe or file sets no limit.
+        Columns at most; when left out, those of the terminal; a pipe or file sets no limit, and
+        holds whole names.
     """
     from rich.cells import cell_len
 
     most = terminal_width() if width is None else width
     texts = [[name.strip(), *cells] for name, cells in columns.items()]
     widths = [max(cell_len(text) for text in column) for column in texts]
-    limits = [min(wide, _MOST_NAME) for wide in widths[:names]]
+    limits = widths[:names]
     if most is not None:
+        limits = [min(wide, _MOST_NAME) for wide in limits]
         room = most - len(INDENT) - sum(widths[names:]) - _GAP * (len(widths) - 1)
         limits = _shares(limits, room)
     for i, limit in enumerate(limits):

@@ -387,7 +387,12 @@ def _sentence(
         )
     grid = table[table["in_grid"]]
     row = grid.iloc[int(np.argmin(grid["sd_difference_mean"]))]
-    known = [facet for facet in _WORDS if not math.isnan(row[facet])]
+    # A single task, and factors that were fixed, stay as they are.
+    more = [
+        facet
+        for facet in _WORDS
+        if not math.isnan(row[facet]) and facet[:-1] not in variances.fixed
+    ]
     short = []
     if target_sd is not None and row["sd_difference_mean"] > target_sd:
         short.append(f"{row['sd_difference_mean'] - target_sd:.3g} above the target sd")
@@ -396,8 +401,12 @@ def _sentence(
         short.append(f"{missing:.3g} below the target probability")
     return (
         f"No design of the grid reaches {goal}. The most precise one is {_design(row, test_size)}; "
-        f"{_precision(row, unit, digits)}: {' and '.join(short)}.{limit} More "
-        f"{any_of(known)} extend the grid ({', '.join(map(argument, known))})."
+        f"{_precision(row, unit, digits)}: {' and '.join(short)}.{limit}"
+        + (
+            f" More {any_of(more)} extend the grid ({', '.join(map(argument, more))})."
+            if more
+            else ""
+        )
     )
 
 

@@ -17,7 +17,7 @@ from bayeseval.languages.labels import unknown_labels
 from bayeseval.readers.columns import LABELS, REPLICATES, TABLE_COLUMNS, columns_argument
 from bayeseval.readers.raw import Dropped, RawTable
 from bayeseval.records.coded import combined_key
-from bayeseval.records.doubts import doubtful_scores, errors_as_scores, same_models
+from bayeseval.records.doubts import doubts_of_scores, errors_as_scores
 from bayeseval.records.duplicates import (
     first_conflict,
     read_shared_columns,
@@ -281,11 +281,11 @@ def _score_warnings(
     cells = combined_key(codes[n] for n in ("language", "task", *REPLICATES) if n in codes)
     at = np.flatnonzero(kept)
     return [
-        *doubtful_scores(
+        *doubts_of_scores(
             scores[at],
-            codes["task"][at],
-            labels["task"],
-            codes["model"][at],
+            {factor: codes[factor][at] for factor in LABELS},
+            labels,
+            cells[at],
             units=units,
             where=lambda position: stack.at(int(at[position]), "score"),
         ),
@@ -295,7 +295,6 @@ def _score_warnings(
             if all(part.table.place in _PLACES_OF_TABLES for part in stack.parts)
             else ()
         ),
-        *same_models(scores[at], codes["model"][at], labels["model"], cells[at]),
     ]
 
 

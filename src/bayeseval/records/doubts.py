@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
@@ -16,7 +17,7 @@ from bayeseval.readers.scores import lower_is_better
 from bayeseval.records.coded import by_level
 from bayeseval.records.report import Units
 
-__all__ = ["doubtful_scores", "errors_as_scores", "same_models"]
+__all__ = ["doubts_of_scores", "errors_as_scores"]
 
 # Normal scores are this many times their median deviation from the median once in 1e40.
 _MAX_DEVIATIONS: Final = 20.0
@@ -27,6 +28,9 @@ _CLEARLY_PERCENT: Final = 20.0
 # Fewer scores than these say nothing by being equal.
 _MIN_SCORES: Final = 4
 _MAX_LISTED: Final = 3
+# From this share of a task's scores on, a bound shapes them: noise that is symmetric about
+# their mean reaches far beyond it.
+_AT_BOUND: Final = 0.25
 # "fleurs:wer", "fleurs wer" and "fleurs/wer" end with the name of a measure.
 _BEFORE_MEASURE: Final = re.compile(r"[\s:/|]+")
 
@@ -35,7 +39,39 @@ Codes = npt.NDArray[np.int64]
 Where = Callable[[int], str]
 
 
-def doubtful_scores(
+def doubts_of_scores(
+    scores: Scores,
+    codes: Mapping[str, Codes],
+    labels: Mapping[str, tuple[str, ...]],
+    cells: Codes,
+    *,
+    units: Mapping[str, Units],
+    where: Where,
+) -> list[Caution]:
+    """All warnings of scores that may be errors, or that say less than scores should.
+
+    Parameters
+    ----------
+    scores : ndarray of float, shape (n,)
+    codes : mapping of str to ndarray of int, shape (n,)
+        Model, language and task of each score, as positions in `labels`.
+    labels : mapping of str to tuple of str
+    cells : ndarray of int, shape (n,)
+        Everything but the model that tells records apart, as one number.
+    units : mapping of str to Units
+        Bounds by task, declared or guessed.
+    where : callable
+        Place of a record, for messages.
+    """
+    task, model = codes["task"], codes["model"]
+    return [
+        *_doubtful_scores(scores, task, labels["task"], model, units=units, where=where),
+        *_scores_at_bounds(scores, codes, labels["task"], units=units),
+        *_same_models(scores, model, labels["model"], cells),
+    ]
+
+
+def _doubtful_scores(
     scores: Scores,
     task: Codes,
     tasks: tuple[str, ...],
@@ -176,7 +212,65 @@ def errors_as_scores(tasks: Sequence[str], units: Mapping[str, Units]) -> list[C
     ]
 
 
-def same_models(
+def _scores_at_bounds(
+    scores: Scores,
+    codes: Mapping[str, Codes],
+    tasks: tuple[str, ...],
+    *,
+    units: Mapping[str, Units],
+) -> list[Caution]:
+    """Warn of tasks whose scores are all equal, or to a quarter and more at a bound of the scale.
+
+    Both need at least four such scores, of two models and two languages or more: one model that
+    fails throughout says nothing of the task. Zero counts as the lower bound of a scale that is
+    not known if no score of the task is negative.
+
+    Parameters
+    ----------
+    scores : ndarray of float, shape (n,)
+    codes : mapping of str to ndarray of int, shape (n,)
+        Task, model and language of each score; tasks are positions in `tasks`.
+    tasks : tuple of str
+    units : mapping of str to Units
+        Bounds by task, declared or guessed.
+    """
+    equal: list[tuple[str, Caution]] = []
+    crowded: list[tuple[str, Caution]] = []
+    of_task = by_level(np.arange(len(scores)), codes["task"], len(tasks))
+    for name, rows in zip(tasks, of_task, strict=True):
+        values = scores[rows]
+        lowest, highest = float(values.min()), float(values.max())
+        lower = 0.0 if units[name].lower is None and lowest >= 0.0 else units[name].lower
+        bounds = {"lowest": lower, "highest": units[name].upper}
+        found = {end: int((values == bound).sum()) for end, bound in bounds.items()}
+        end = max(found, key=found.__getitem__)
+        bound = lowest if lowest == highest else bounds[end]
+        at = rows[values == bound]
+        several = all(len(np.unique(codes[f][at])) > 1 for f in ("model", "language"))
+        if len(at) < _MIN_SCORES or not several:
+            continue
+        drop = f"leave the task out (drop: {{task: [{json.dumps(name)}]}} in a --mapping file)"
+        if lowest == highest:
+            text = (
+                f"task {name!r}: all {len(at)} scores are {bound:g}, so it tells no models or"
+                " languages apart; models with normal residuals predict other scores all the same"
+            )
+            text += f"; {drop}" if len(tasks) > 1 else ""
+            equal.append((name, Caution(text)))
+        elif len(at) >= _AT_BOUND * len(rows):
+            text = (
+                f"task {name!r}: {100.0 * len(at) / len(rows):.0f} % of the scores ({len(at)} of"
+                f" {len(rows)}) are {bound:g}, the {end} possible score: models with normal"
+                " residuals predict scores beyond it, and larger differences between models"
+                " than the scale allows; fit the model counts if the numbers of items (column n)"
+                " are known, or bounded"
+            )
+            text += f", or {drop}" if len(tasks) > 1 else ""
+            crowded.append((name, Caution(text)))
+    return [*together(equal), *together(crowded)]
+
+
+def _same_models(
     scores: Scores, model: Codes, models: tuple[str, ...], cells: Codes
 ) -> list[Caution]:
     """Warn of models with one score throughout, and of models with the same scores.

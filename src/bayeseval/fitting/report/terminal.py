@@ -16,6 +16,7 @@ from bayeseval.fitting.gate import Gate, format_gate, gate_advice
 from bayeseval.fitting.report import run_title
 from bayeseval.fitting.report.model_tables import models_text, shown_exponent
 from bayeseval.fitting.report.sentences import (
+    CALLED,
     aggregates_or_ranking,
     geometric_mean_sentence,
     residual_sentence,
@@ -412,7 +413,7 @@ def _notes(run: Mapping[str, Any]) -> list[str]:
 
 
 def _disagreements(tree: xr.DataTree, ci_prob: float) -> list[str]:
-    """Pairs of models whose better one depends on the aggregate, widest apart first."""
+    """Pairs of models whose known order depends on the aggregate, widest apart first."""
     table = estimands.pairwise_table(
         tree, list(_AGGREGATES), ci_prob=ci_prob, most=names.MOST_PAIRED
     )
@@ -423,14 +424,17 @@ def _disagreements(tree: xr.DataTree, ci_prob: float) -> list[str]:
     if p.isna().all(axis=None):
         return []
     width = p.max(axis=1) - p.min(axis=1)
-    split = p[(p.max(axis=1) > 0.5) & (p.min(axis=1) < 0.5)]
+    split = p[(p.max(axis=1) >= CALLED) & (p.min(axis=1) <= 1.0 - CALLED)]
     split = split.loc[width[split.index].sort_values(ascending=False, kind="stable").index]
     if split.empty:
-        return ["The order of no pair of models depends on the aggregate."]
+        return [
+            "For no pair of models do two aggregates give opposite orders, each with a probability "
+            f"of at least {CALLED:g}."
+        ]
     lines = []
     for (a, b), row in list(zip(split.index, split.to_numpy(), strict=True))[:_MOST_PAIRS]:
         by_aggregate = ", ".join(
-            f"{value:.2f} by {name}"
+            f"{probability_text(value)} by {name}"
             for name, value in zip(_AGGREGATES.values(), row, strict=True)
             if not np.isnan(value)
         )
