@@ -195,9 +195,15 @@ def test_a_covariate_that_does_not_help_is_reported(found: Forecast) -> None:
     )
     assert idle_covariate(check) == sentence
     better = check.assign(with_covariate=~check["with_covariate"])
-    assert idle_covariate(better) == idle_covariate(check.iloc[:0]) == ""
+    assert idle_covariate(better) == (
+        "the covariate may not help: forecasts of left-out languages have a CRPS of 0.75 with it "
+        "and 2.25 without it, a difference of 1.5 with a standard error of 1"
+    )
+    assert idle_covariate(better.assign(crps=[3.0, 1.5, 1.5, 0.25])) == ""
+    assert idle_covariate(check.iloc[:0]) == ""
     printed = replace(found, check=check).summary()
     assert f"note: {sentence}" in " ".join(printed.split())
+    assert "the target is in 100 % of the 90 % intervals and 100 % of the 95 %" in printed
 
 
 def test_too_narrow_intervals_of_left_out_languages_are_reported(found: Forecast) -> None:

@@ -7,14 +7,13 @@ from itertools import combinations
 import pandas as pd
 import pytest
 
+from bayeseval.fitting.report.evenness import evenness_sentences, without_evenness
 from bayeseval.fitting.report.sentences import (
-    evenness_sentences,
     leading_sentence,
     listed,
     main_result,
     prediction_sentence,
     ranking_sentences,
-    without_evenness,
 )
 
 NAN = float("nan")
@@ -245,6 +244,26 @@ def test_evenness() -> None:
     ]
 
 
+def test_a_model_with_one_score_throughout_is_not_the_least_even_one() -> None:
+    texts = ["1.0 [0.5, 1.5]", "2.0 [1.5, 2.5]", "3.0 [2.5, 3.5]"]
+    p = {("A", "B"): 0.5, ("B", "C"): 0.9}
+    made = tables(list("ABC"), p, p_best=[1.0, 0.0, 0.0], tiers=[1, 2, 3])
+    first, note = evenness_sentences(*made, called=texts, constant=["C"])
+    assert first.endswith("Apart from C, the sd is largest for B (2.0 [1.5, 2.5]).")
+    assert note == (
+        "C has one score throughout: its gaps mirror the potentials of the languages, and do not "
+        "say how even it is."
+    )
+    first, note = evenness_sentences(*made, called=texts, constant=["C", "A", "B"])
+    assert first.endswith("by chance.")
+    assert note.startswith("A, B and C have one score throughout: their gaps")
+    level = tables(list("ABC"), 0.9, p_best=[1.0, 0.0, 0.0], tiers=[1, 2, 3])
+    assert evenness_sentences(*level, constant=["C"])[1:] == [
+        "C has one score throughout: its gaps mirror the potentials of the languages, and do not "
+        "say how even it is."
+    ]
+
+
 def test_a_first_model_that_is_mostly_predicted_is_said_beside_its_lead() -> None:
     made = tables(list("ABC"), {("A", "B"): 0.99}, p_best=[0.9, 0.1, 0.0], tiers=[1, 2, 3])
     for share, said in ((0.5, False), (0.63, True)):
@@ -300,6 +319,7 @@ def test_what_would_estimate_evenness() -> None:
     assert "more models, languages or tasks" in without_evenness(15, chosen=True)
     one = without_evenness(1)
     assert "--model" not in one
+    assert "With one task, the model factors estimates it from these scores" in one
     assert "(n)" in one
     assert "(se)" in one
     assert "Seeds alone are not enough" in one

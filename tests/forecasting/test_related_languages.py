@@ -249,6 +249,7 @@ def test_words_say_what_forecasts_rest_on() -> None:
     # Judged by the CRPS: relations lower the RMSE, and make the forecasts too certain.
     check = pd.DataFrame(
         {"error": [1.0, 2.0], "crps": [12.34, 0.5], "with_covariate": [True, False]}
+        | {"language": "x"}
     )
     assert idle_covariate(check, "relations") == (
         "relations do not help: forecasts of left-out languages have a CRPS of 12.34 with them "

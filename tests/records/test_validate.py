@@ -85,7 +85,7 @@ def test_the_text_says_what_the_description_says() -> None:
     assert "6 of       20 cells   30.0%" in text
     assert "3 parts that share no language, task or model" in text
     assert "part 3: 2 records" in text
-    assert "models per language and task: 1: 4, 2: 2" in text
+    assert "models per language and task: 1 in 4 cells, 2 in 2 cells" in text
     whole = format_description(describe(_records(CONNECTED)))
     assert "one connected table" in whole
 

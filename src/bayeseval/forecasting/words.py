@@ -87,7 +87,10 @@ def weak_check(check: pd.DataFrame) -> str:
 
 
 def idle_covariate(check: pd.DataFrame, helps: str = "the covariate") -> str:
-    """Say that forecasts of left-out languages have no lower CRPS with the covariate; else empty.
+    """Say that forecasts of left-out languages are no better with the covariate; else empty.
+
+    They are better if their CRPS is lower by more than two standard errors of the differences by
+    language.
 
     Parameters
     ----------
@@ -96,16 +99,28 @@ def idle_covariate(check: pd.DataFrame, helps: str = "the covariate") -> str:
     helps : str
         What forecasts are checked with and without: the covariate, relations or both.
     """
-    if check.empty:
+    if check.empty or check["with_covariate"].nunique() < 2:
         return ""
-    crps = check["crps"].groupby(check["with_covariate"].astype(bool)).mean()
-    if len(crps) < 2 or crps[True] < crps[False]:
+    way = check["with_covariate"].astype(bool)
+    crps = check.assign(way=way).pivot_table("crps", names.LANGUAGE, "way", aggfunc="mean")
+    gain = (crps[False] - crps[True]).to_numpy(dtype=float)
+    mean = float(gain.mean())
+    error = float(gain.std(ddof=1) / np.sqrt(len(gain))) if len(gain) > 1 else 0.0
+    if mean > 2.0 * error:
         return ""
-    pronoun = "it" if helps == "the covariate" else "them"
+    one = helps == "the covariate"
+    pronoun = "it" if one else "them"
+    values = (
+        f"a CRPS of {crps[True].mean():.2f} with {pronoun} and {crps[False].mean():.2f} without"
+    )
+    if mean <= 0.0:
+        return (
+            f"{helps} {'does' if one else 'do'} not help: forecasts of left-out languages have "
+            f"{values} {pronoun}"
+        )
     return (
-        f"{helps} {'does' if helps == 'the covariate' else 'do'} not help: forecasts of left-out "
-        f"languages have a CRPS of {crps[True]:.2f} with {pronoun} and "
-        f"{crps[False]:.2f} without {pronoun}"
+        f"{helps} may not help: forecasts of left-out languages have {values} {pronoun}, a "
+        f"difference of {mean:.2g} with a standard error of {error:.2g}"
     )
 
 
@@ -127,8 +142,8 @@ def format_check(check: pd.DataFrame, helps: str = "the covariate") -> str:
         model = f"with {helps}   " if with_covariate else f"without {helps}"
         lines.append(
             f"  {model}  RMSE {np.sqrt((part['error'] ** 2).mean()):.3g}, "
-            f"CRPS {part['crps'].mean():.3g}, 90 % intervals cover "
-            f"{100 * part['covered_90'].mean():.0f} %, 95 % {100 * part['covered_95'].mean():.0f} %"
-            f", elpd {part['elpd'].sum():.1f}"
+            f"CRPS {part['crps'].mean():.3g}, elpd {part['elpd'].sum():.1f}; the target is in "
+            f"{100 * part['covered_90'].mean():.0f} % of the 90 % intervals and "
+            f"{100 * part['covered_95'].mean():.0f} % of the 95 % intervals"
         )
     return "\n".join(lines)

@@ -352,10 +352,13 @@ def _coverage_lines(description: Description) -> list[str]:
 
 
 def _replication_lines(description: Description) -> list[str]:
-    lines = ["Replication (levels: cells with that many)"]
+    lines = ["Replication"]
     for entry in description.replication:
         name = f"{entry.factor}s per {' and '.join(entry.cell)}"
-        spread = _listed(f"{levels}: {cells}" for levels, cells in entry.distribution)
+        # A cell is a language and task, and so on.
+        spread = _listed(
+            f"{levels} in {counted(cells, 'cell')}" for levels, cells in entry.distribution
+        )
         lines += _wrapped(name, spread)
     return lines
 

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from bayeseval import names
-from bayeseval.fitting.report.sentences import evenness_sentences, without_evenness
+from bayeseval.fitting.report.evenness import evenness_sentences, without_evenness
 from bayeseval.output.language_names import name_and_code
 from bayeseval.output.numbers import (
     NONE,
@@ -132,11 +132,14 @@ def _evenness_grid(facts: Facts, ranking: pd.DataFrame) -> Grid:
 
 
 def _evenness(facts: Facts, ranking: pd.DataFrame) -> list[Grid | Chart | Text]:
+    constant = facts.observed.constant if facts.observed else ()
     known = ranking[ranking["gap_sd_languages_mean"].notna() & ranking["prr_mean"].notna()]
     if not len(known):
         if ranking["gap_sd_languages_mean"].notna().any():
             gaps = interval_texts(ranking, "gap_sd_languages")
-            sentences = evenness_sentences(ranking, facts.tables["pairwise_models"], called=gaps)
+            sentences = evenness_sentences(
+                ranking, facts.tables["pairwise_models"], called=gaps, constant=constant
+            )
             return [_evenness_grid(facts, ranking), Text(sentences)]
         n_tasks = int((facts.run.get("levels") or {}).get(names.TASK, 1))
         chosen = bool(facts.run.get("model_reasons"))
@@ -162,7 +165,7 @@ def _evenness(facts: Facts, ranking: pd.DataFrame) -> list[Grid | Chart | Text]:
     return [
         _evenness_grid(facts, ranking),
         chart,
-        Text(evenness_sentences(known, pairs, called=gaps)),
+        Text(evenness_sentences(known, pairs, called=gaps, constant=constant)),
     ]
 
 

@@ -14,6 +14,7 @@ import pandas as pd
 from bayeseval import names
 from bayeseval.errors import InputError
 from bayeseval.estimands.read import default_margin
+from bayeseval.fitting.report.evenness import constant_models
 from bayeseval.fitting.report.folder import POSTERIOR_FILE
 from bayeseval.output.store import check_files, refuse_unbounded
 
@@ -36,6 +37,8 @@ class Observed:
         Difference between models without practical meaning, score units; NaN without one.
     prr_note : str
         Why PRR is not reported; empty where it is.
+    constant : tuple of str
+        Models with one score throughout.
     """
 
     score: npt.NDArray[np.float64]
@@ -43,6 +46,7 @@ class Observed:
     n_pairs: int
     margin: float
     prr_note: str = ""
+    constant: tuple[str, ...] = ()
 
 
 def read_observed(folder: Path, run: Mapping[str, Any] | None = None) -> Observed | None:
@@ -92,12 +96,10 @@ def _observed(file: Any) -> Observed:
     score = np.asarray(file["observed_data"][names.SCORE], dtype=float)
     if not np.isfinite(score).all():
         raise ValueError("a score is no finite number")
-    known = [
-        label.decode() if isinstance(label, bytes) else str(label)
-        for label in constant[names.LANGUAGE]
-    ]
+    known, models = _labels(constant, names.LANGUAGE), _labels(constant, names.MODEL)
     language = _positions(constant, "language_index", len(known), len(score))
     task = _positions(constant, "task_index", len(constant[names.TASK]), len(score))
+    model = _positions(constant, "model_index", len(models), len(score))
     total = np.bincount(language, weights=score, minlength=len(known))
     n = np.bincount(language, minlength=len(known))
     with np.errstate(invalid="ignore"):
@@ -118,7 +120,20 @@ def _observed(file: Any) -> Observed:
         )
     note = file["posterior"][names.PRR].attrs.get("note", "") if _has_prr(file) else ""
     text = note.decode() if isinstance(note, bytes) else str(note)
-    return Observed(score, average, pairs, float(np.asarray(margin).item()), text)
+    return Observed(
+        score,
+        average,
+        pairs,
+        float(np.asarray(margin).item()),
+        text,
+        constant_models(score, model, models),
+    )
+
+
+def _labels(constant: Any, factor: str) -> list[str]:
+    return [
+        label.decode() if isinstance(label, bytes) else str(label) for label in constant[factor]
+    ]
 
 
 def _positions(constant: Any, name: str, n_levels: int, n: int) -> npt.NDArray[np.int64]:

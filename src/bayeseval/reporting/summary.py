@@ -14,9 +14,8 @@ from bayeseval.errors import InputError
 from bayeseval.estimands import sources_text
 from bayeseval.families import FAMILIES, link
 from bayeseval.fitting.gate import Gate, format_gate, gate_advice
+from bayeseval.fitting.report.evenness import NO_EVENNESS, evenness_sentences
 from bayeseval.fitting.report.sentences import (
-    NO_EVENNESS,
-    evenness_sentences,
     known_order_sentence,
     leading_sentence,
     listed,
@@ -205,7 +204,8 @@ def _evenness(facts: Facts) -> list[str]:
         # What would give an estimate stands beside the table.
         return [f"{NO_EVENNESS}."]
     called = interval_texts(ranking, "gap_sd_languages")
-    return evenness_sentences(ranking, _pairs(facts), called=called)
+    constant = facts.observed.constant if facts.observed else ()
+    return evenness_sentences(ranking, _pairs(facts), called=called, constant=constant)
 
 
 def _potential(facts: Facts) -> str:

@@ -14,13 +14,12 @@ from bayeseval import estimands, names
 from bayeseval._text import shorten
 from bayeseval.errors import argument
 from bayeseval.estimands.container import PosteriorArrays
-from bayeseval.fitting.report.sentences import (
+from bayeseval.fitting.report.evenness import (
+    constant_models,
     evenness_sentences,
-    listed,
-    prediction_sentence,
-    ranking_sentences,
     without_evenness,
 )
+from bayeseval.fitting.report.sentences import listed, prediction_sentence, ranking_sentences
 from bayeseval.output.language_names import name_and_code
 from bayeseval.output.numbers import (
     NONE,
@@ -144,6 +143,9 @@ def models_text(
             unit=unit,
             language_names=language_names,
             note=notes[names.CV_PRR_LANGUAGES],
+            constant=constant_models(
+                arrays.score, arrays.index[names.MODEL], arrays.levels[names.MODEL]
+            ),
             left_out=json.loads(
                 tree["posterior"][names.CV_PRR_LANGUAGES].attrs.get("left_out", "[]")
             ),
@@ -255,6 +257,7 @@ def evenness_text(
     chosen: bool = False,
     note: str = "",
     left_out: Sequence[str] = (),
+    constant: Sequence[str] = (),
 ) -> str:
     """Evenness between languages: a table, or why there is none and what would give it.
 
@@ -274,6 +277,8 @@ def evenness_text(
         Why CV-PRR is not reported, where it is not.
     left_out : sequence of str
         Languages that CV-PRR goes without, because their potential may be zero.
+    constant : sequence of str
+        Models with one score throughout.
     """
     if ranking["gap_sd_languages_mean"].isna().all():
         return wrapped(without_evenness(n_tasks, chosen=chosen), indent="")
@@ -308,7 +313,7 @@ def evenness_text(
             ),
         ]
     )
-    sentences = evenness_sentences(ranking, pairs, called=gaps)
+    sentences = evenness_sentences(ranking, pairs, called=gaps, constant=constant)
     if note:
         sentences.append(f"CV-PRR is not reported: {note}.")
     elif left_out:

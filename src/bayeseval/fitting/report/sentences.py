@@ -16,9 +16,8 @@ from bayeseval.output.numbers import number_text, percent_text, probability_text
 
 __all__ = [
     "CALLED",
-    "NO_EVENNESS",
     "aggregates_or_ranking",
-    "evenness_sentences",
+    "expected_wrong",
     "geometric_mean_sentence",
     "known_order_sentence",
     "leading_sentence",
@@ -28,15 +27,10 @@ __all__ = [
     "ranking_details",
     "ranking_sentences",
     "residual_sentence",
-    "without_evenness",
 ]
 
 #: Two models are told apart when one is better with this probability.
 CALLED: Final = 0.975
-#: What a model without interactions of models and languages says of evenness.
-NO_EVENNESS: Final = (
-    "Evenness over languages is not estimated by this model, which has no model:language term"
-)
 _SET: Final = 0.95
 # Names that a sentence lists before it counts.
 _MOST: Final = 4
@@ -137,7 +131,7 @@ def known_order_sentence(ranking: pd.DataFrame, pairs: pd.DataFrame) -> str:
     return (
         f"{grouped(len(sure))} of {pairs_of_models(len(p), len(ranking))} "
         f"{'is' if len(sure) == 1 else 'are'} "
-        f"in a known order (probability at least {CALLED:g}); of these, {_expected_wrong(sure)} "
+        f"in a known order (probability at least {CALLED:g}); of these, {expected_wrong(sure)} "
         "are expected to be wrong by chance."
     )
 
@@ -275,8 +269,8 @@ def _tiers(ranking: pd.DataFrame) -> str:
     )
 
 
-def _expected_wrong(sure: np.ndarray) -> str:
-    """Expected number of wrong calls, given the probability of each."""
+def expected_wrong(sure: np.ndarray) -> str:
+    """Expected number of wrong calls in words, given the probability of each."""
     wrong = float((1.0 - sure).sum())
     return "fewer than 0.1" if wrong < 0.05 else f"about {number_text(wrong, 1)}"
 
@@ -354,44 +348,6 @@ def prediction_sentence(ranking: pd.DataFrame, n_pairs: int) -> str:
     return f"{text}. {listed(least)} {one} tested on the fewest pairs, {tested}."
 
 
-def evenness_sentences(
-    ranking: pd.DataFrame, pairs: pd.DataFrame, *, called: Sequence[str] = ()
-) -> list[str]:
-    """Say which models can be told apart in how even they are over languages.
-
-    Parameters
-    ----------
-    ranking, pairs : pandas.DataFrame
-        As for :func:`ranking_sentences`.
-    called : sequence of str
-        Texts of ``gap_sd_languages`` by row of `ranking`, for the least even model.
-
-    Returns
-    -------
-    list of str
-        Empty where evenness is not estimated.
-    """
-    own = pairs[pairs["quantity"] == names.GAP_SD]
-    p = own["p_a_better"].to_numpy(dtype=float)
-    if not len(own) or np.isnan(p).any():
-        return []
-    known = np.maximum(p, 1.0 - p) >= CALLED
-    if not known.any():
-        n = paired_models(len(p))
-        best = f" of the {n} most even ones" if n < len(ranking) else ""
-        return [f"No two models{best} can be told apart in how even they are over languages."]
-    order = ranking["gap_sd_languages_mean"].to_numpy(dtype=float)
-    last = int(np.argmax(order))
-    n, every = int(known.sum()), pairs_of_models(len(p), len(ranking))
-    size = f" ({called[last]})" if called else ""
-    wrong = _expected_wrong(np.maximum(p, 1.0 - p)[known])
-    return [
-        f"{grouped(n)} of {every} {'differs' if n == 1 else 'differ'} in "
-        f"evenness (probability at least {CALLED:g}); of these, {wrong} are expected to be wrong "
-        f"by chance. The sd is largest for {ranking[names.MODEL].iloc[last]}{size}."
-    ]
-
-
 def geometric_mean_sentence(aggregates: pd.DataFrame) -> str:
     """Say why models have no geometric mean over the languages at hand.
 
@@ -459,30 +415,6 @@ def residual_sentence(components: pd.DataFrame, sources: Collection[str]) -> str
         f"residual: its sd leaves out the {' and the '.join(errors.values())}, which have rows of "
         f"their own ({', '.join(errors)}). Its sd of the observed levels is that of score less "
         "prediction, which contains them."
-    )
-
-
-def without_evenness(n_tasks: int, *, chosen: bool = False) -> str:
-    """Say why there is no evenness over languages, and what would give it.
-
-    Parameters
-    ----------
-    n_tasks : int
-        Number of tasks.
-    chosen : bool
-        Whether ``auto`` took the model, because the table does not identify the term.
-    """
-    if n_tasks > 1 and not chosen:
-        return f"{NO_EVENNESS}; the model crossed does."
-    if n_tasks > 1:
-        return (
-            f"{NO_EVENNESS}: auto leaves the term out where the table does not identify it. "
-            "Scores of more models, languages or tasks would identify it."
-        )
-    return (
-        f"{NO_EVENNESS}. With one task, it needs to know how far another test set would move every "
-        "score: standard errors (se), the number of test items (n) or their bootstraps; or scores "
-        "on further tasks. Seeds alone are not enough."
     )
 
 

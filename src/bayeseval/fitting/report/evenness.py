@@ -1,0 +1,136 @@
+"""How even models are over languages, in sentences: estimand tables in, text out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+import pandas as pd
+
+from bayeseval import names
+from bayeseval._text import grouped
+from bayeseval._typing import Floats, Index
+from bayeseval.fitting.report.pairs import paired_models, pairs_of_models
+from bayeseval.fitting.report.sentences import CALLED, expected_wrong, listed
+
+__all__ = ["NO_EVENNESS", "constant_models", "evenness_sentences", "without_evenness"]
+
+#: What a model without interactions of models and languages says of evenness.
+NO_EVENNESS: Final = (
+    "Evenness over languages is not estimated by this model, which has no model:language term"
+)
+# Fewer equal scores may be equal by chance.
+_MIN_SCORES: Final = 4
+
+
+def constant_models(score: Floats, model: Index, labels: Sequence[str]) -> tuple[str, ...]:
+    """Models with one score throughout, in four records or more.
+
+    Parameters
+    ----------
+    score : ndarray, shape (n_records,)
+    model : ndarray of int, shape (n_records,)
+        Position of each record's model in `labels`.
+    labels : sequence of str
+
+    Examples
+    --------
+    >>> constant_models(np.array([0.5, 0.5, 0.5, 0.5, 1.0]), np.array([1, 1, 1, 1, 0]), ["A", "B"])
+    ('B',)
+    """
+    if np.ptp(score) == 0.0:
+        return ()
+    lowest, highest = np.full(len(labels), np.inf), np.full(len(labels), -np.inf)
+    np.minimum.at(lowest, model, score)
+    np.maximum.at(highest, model, score)
+    enough = np.bincount(model, minlength=len(labels)) >= _MIN_SCORES
+    return tuple(str(labels[int(i)]) for i in np.flatnonzero((lowest == highest) & enough))
+
+
+def evenness_sentences(
+    ranking: pd.DataFrame,
+    pairs: pd.DataFrame,
+    *,
+    called: Sequence[str] = (),
+    constant: Sequence[str] = (),
+) -> list[str]:
+    """Say which models can be told apart in how even they are over languages.
+
+    Parameters
+    ----------
+    ranking, pairs : pandas.DataFrame
+        As for :func:`bayeseval.fitting.report.sentences.ranking_sentences`.
+    called : sequence of str
+        Texts of ``gap_sd_languages`` by row of `ranking`, for the least even model.
+    constant : sequence of str
+        Models with one score throughout, which are not named as the least even one.
+
+    Returns
+    -------
+    list of str
+        Empty where evenness is not estimated.
+    """
+    own = pairs[pairs["quantity"] == names.GAP_SD]
+    p = own["p_a_better"].to_numpy(dtype=float)
+    if not len(own) or np.isnan(p).any():
+        return []
+    known = np.maximum(p, 1.0 - p) >= CALLED
+    without = [str(model) for model in ranking[names.MODEL] if model in set(constant)]
+    note = _no_evenness(without)
+    if not known.any():
+        n = paired_models(len(p))
+        best = f" of the {n} most even ones" if n < len(ranking) else ""
+        text = f"No two models{best} can be told apart in how even they are over languages."
+        return [text, *note]
+    n, every = int(known.sum()), pairs_of_models(len(p), len(ranking))
+    wrong = expected_wrong(np.maximum(p, 1.0 - p)[known])
+    text = (
+        f"{grouped(n)} of {every} {'differs' if n == 1 else 'differ'} in "
+        f"evenness (probability at least {CALLED:g}); of these, {wrong} are expected to be wrong "
+        "by chance."
+    )
+    sizes = ranking["gap_sd_languages_mean"].where(~ranking[names.MODEL].isin(without))
+    if sizes.notna().any():
+        last = int(np.nanargmax(sizes.to_numpy(dtype=float)))
+        size = f" ({called[last]})" if called else ""
+        the = f"Apart from {listed(without)}, the" if without else "The"
+        text += f" {the} sd is largest for {ranking[names.MODEL].iloc[last]}{size}."
+    return [text, *note]
+
+
+def _no_evenness(models: Sequence[str]) -> list[str]:
+    """Why the gaps of models with one score throughout are no evenness."""
+    if not models:
+        return []
+    one = len(models) == 1
+    has, their, they = ("has", "its", "it is") if one else ("have", "their", "they are")
+    return [
+        f"{listed(models)} {has} one score throughout: {their} gaps mirror the potentials of the "
+        f"languages, and do not say how even {they}."
+    ]
+
+
+def without_evenness(n_tasks: int, *, chosen: bool = False) -> str:
+    """Say why there is no evenness over languages, and what would give it.
+
+    Parameters
+    ----------
+    n_tasks : int
+        Number of tasks.
+    chosen : bool
+        Whether ``auto`` took the model, because the table does not identify the term.
+    """
+    if n_tasks > 1 and not chosen:
+        return f"{NO_EVENNESS}; the model crossed does."
+    if n_tasks > 1:
+        return (
+            f"{NO_EVENNESS}: auto leaves the term out where the table does not identify it. "
+            "Scores of more models, languages or tasks would identify it."
+        )
+    return (
+        f"{NO_EVENNESS}. With one task, the model factors estimates it from these scores: as a few "
+        "patterns over languages that models have more or less of. The term itself needs to know "
+        "how far another test set would move every score: standard errors (se), the number of test "
+        "items (n) or their bootstraps; or scores on further tasks. Seeds alone are not enough."
+    )
