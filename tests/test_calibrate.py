@@ -934,7 +934,7 @@ def test_a_run_in_which_nothing_can_be_fitted_says_why(
     assert str(caught.value) == (
         "no simulated table could be fitted (2 simulations); simulation 0: the table is too odd"
     )
-    assert list(tmp_path.iterdir()) == []
+    assert list((tmp_path / "work").iterdir()) == []
     none = pd.DataFrame({"simulation": [0], "status": "not fitted", "reason": "too odd"})
     said = sentences(pd.DataFrame(), none, {"priors_of_fits": "fixed"})
     assert said == (

@@ -304,7 +304,7 @@ def test_very_small_scores_have_one_unit_everywhere(frame: pd.DataFrame) -> None
     assert unit in plan.summary()
     assert "at most 1 units of 1e-6" in plan.sentence
     mean = 1e6 * plan.table["sd_difference_mean"].iloc[0]
-    assert f"{mean:.2f} [" in plan.summary()
+    assert f"{mean:.3f} [" in plan.summary()
     assert plan.plot().axes[1].get_ylabel().endswith(f"({unit})")
     assert f"Forecast potential, {unit} (" in forecast.summary()
     assert repr(forecast).endswith(f"] {unit})")

@@ -642,6 +642,7 @@ OTHERS: dict[str, str] = {
     "mexa/extract.py:_try_forward": _WITHOUT_VALUE,
     "mexa/run.py:_check_model": "tests/mexa/test_extract.py",
     "mexa/run.py:align": "tests/mexa/test_extract.py",
+    "records/doubts.py:_scores_at_bounds": "tests/records/test_slips.py",
     "mexa/tables.py:_tidy": "tests/mexa/test_covariate.py",
     "output/_integrity.py:again": "tests/test_calibrate.py",
     "output/_kept.py:work_folder": _WITHOUT_VALUE,

@@ -278,7 +278,7 @@ def test_unreliable_records() -> None:
             plain = (np.zeros(3), bad)
             progress = lambda *_: None  # noqa: E731
             return scores._other_records(
-                design, None, plain, seed=0, refits=refits, jobs=1, progress=progress
+                design, None, plain, seed=0, refits=refits, jobs=1, progress=progress, work=None
             )
 
         (note,) = scored(1).notes

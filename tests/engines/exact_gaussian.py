@@ -137,7 +137,12 @@ def with_test_sets(design: Design) -> Design:
     """The design with effects of test sets that cells share, whose sds differ by task."""
     variance = np.linspace(2.0, 40.0, len(design.coords[names.TASK]))
     shared = [
-        _term(factors, design.factor_index, design.coords, share * variance)
+        _term(
+            factors,
+            design.factor_index,
+            design.coords,
+            share * variance[design.factor_index["task"]],
+        )
         for share, factors in [
             (1.0, ("task",)),
             (0.5, ("language", "task")),

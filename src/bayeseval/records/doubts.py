@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from bayeseval._text import Caution, counted, shorten, together
 from bayeseval._typing import Bools
+from bayeseval.errors import wording
 from bayeseval.readers.scores import lower_is_better
 from bayeseval.records.coded import by_level
 from bayeseval.records.report import Units
@@ -249,7 +250,11 @@ def _scores_at_bounds(
         several = all(len(np.unique(codes[f][at])) > 1 for f in ("model", "language"))
         if len(at) < _MIN_SCORES or not several:
             continue
-        drop = f"leave the task out (drop: {{task: [{json.dumps(name)}]}} in a --mapping file)"
+        how = wording(
+            f"drop={{'task': [{name!r}]}}",
+            f"drop: {{task: [{json.dumps(name)}]}} in a --mapping file",
+        )
+        drop = f"leave the task out ({how})"
         if lowest == highest:
             text = (
                 f"task {name!r}: all {len(at)} scores are {bound:g}, so it tells no models or"
