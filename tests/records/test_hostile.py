@@ -275,8 +275,10 @@ def test_positions_far_away(tmp_path: Path) -> None:
         file["observed_data/score"] = [1.0, 2.0]
         file["constant_data/language"] = np.array([b"en", b"sw"])
         file["constant_data/task"] = np.array([b"t"])
+        file["constant_data/model"] = np.array([b"a", b"b"])
         file["constant_data/language_index"] = [0, 1]
         file["constant_data/task_index"] = [0, 0]
+        file["constant_data/model_index"] = [1, 0]
     observed = read_observed(tmp_path)
     assert observed is not None
     assert observed.average.to_dict() == {"en": 1.0, "sw": 2.0}
