@@ -143,7 +143,7 @@ def models_text(
             unit=unit,
             language_names=language_names,
             note=notes[names.CV_PRR_LANGUAGES],
-            constant=constant_models(
+            one_score=constant_models(
                 arrays.score, arrays.index[names.MODEL], arrays.levels[names.MODEL]
             ),
             left_out=json.loads(
@@ -257,7 +257,7 @@ def evenness_text(
     chosen: bool = False,
     note: str = "",
     left_out: Sequence[str] = (),
-    constant: Sequence[str] = (),
+    one_score: Sequence[str] = (),
 ) -> str:
     """Evenness between languages: a table, or why there is none and what would give it.
 
@@ -277,7 +277,7 @@ def evenness_text(
         Why CV-PRR is not reported, where it is not.
     left_out : sequence of str
         Languages that CV-PRR goes without, because their potential may be zero.
-    constant : sequence of str
+    one_score : sequence of str
         Models with one score throughout.
     """
     if ranking["gap_sd_languages_mean"].isna().all():
@@ -313,7 +313,7 @@ def evenness_text(
             ),
         ]
     )
-    sentences = evenness_sentences(ranking, pairs, called=gaps, constant=constant)
+    sentences = evenness_sentences(ranking, pairs, called=gaps, constant=one_score)
     if note:
         sentences.append(f"CV-PRR is not reported: {note}.")
     elif left_out:
