@@ -194,6 +194,8 @@ def test_a_covariate_that_does_not_help_is_reported(found: Forecast) -> None:
         "and 0.75 without it"
     )
     assert idle_covariate(check) == sentence
+    small = check.assign(crps=check["crps"] / 100.0)
+    assert idle_covariate(small).endswith("a CRPS of 0.0225 with it and 0.0075 without it")
     better = check.assign(with_covariate=~check["with_covariate"])
     assert idle_covariate(better) == (
         "the covariate may not help: forecasts of left-out languages have a CRPS of 0.75 with it "

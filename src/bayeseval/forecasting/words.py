@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from bayeseval import names
+from bayeseval.output.numbers import value_texts
 
 __all__ = ["format_check", "idle_covariate", "known_by", "weak_check", "what_helps"]
 
@@ -110,9 +111,11 @@ def idle_covariate(check: pd.DataFrame, helps: str = "the covariate") -> str:
         return ""
     one = helps == "the covariate"
     pronoun = "it" if one else "them"
-    values = (
-        f"a CRPS of {crps[True].mean():.2f} with {pronoun} and {crps[False].mean():.2f} without"
-    )
+    means = [float(crps[way].mean()) for way in (True, False)]
+    # Three significant digits of scores from 0 to 1.
+    digits = max(2, 2 - int(np.floor(np.log10(max(*means, 1e-12)))))
+    with_it, without_it = value_texts(means, digits)
+    values = f"a CRPS of {with_it} with {pronoun} and {without_it} without"
     if mean <= 0.0:
         return (
             f"{helps} {'does' if one else 'do'} not help: forecasts of left-out languages have "
