@@ -305,8 +305,9 @@ def test_noise_within_languages_only_where_it_is_known() -> None:
     assert block[place].split() == ["model", "between", "seeds", "test", "sets", "one", "run"]
     legend = " ".join(" ".join(block[1:place]).split())
     assert legend == (
-        "between: sd over languages of a model's expected scores; seeds, test sets: noise about "
-        "the mean of a language; one run: one seed on one test set, all noise together"
+        "between: sd over languages of a model's expected scores; seeds: noise of one seed about "
+        "the mean of a language; test sets: noise of one test set about the mean of a language; "
+        "one run: one seed on one test set, all noise together"
     )
     row = next(line.split() for line in block if line.startswith("  model-2 "))
     own = model_components_table(tree).query("model == 'model-2'").set_index("component")
@@ -353,6 +354,19 @@ def test_the_residual_beside_known_errors_says_what_it_contains() -> None:
     assert "which have rows of their own (replicates)" in text
     assert sentence in text
     assert sentence not in " ".join(format_results(random_tree(), run()).split())
+
+
+def test_noise_of_test_sets_alone_is_shown_without_a_word_of_seeds() -> None:
+    tree = random_tree(replicates=True)
+    # The noise of one run is then that of test sets.
+    tree["posterior"] = xr.DataTree(tree["posterior"].to_dataset().drop_vars("seed_sd"))
+    text = format_results(tree, run(bounds={"x": [0, 100]}))
+    block = text.split("Within and between languages, sd in score points")[1].split("\n\n")[0]
+    header = next(line for line in block.splitlines() if line.split()[:2] == ["model", "between"])
+    assert header.split() == ["model", "between", "test", "sets"]
+    assert "seed" not in block
+    legend = " ".join(block.split())
+    assert "test sets: noise of one test set about the mean of a language" in legend
 
 
 def test_aggregates_say_why_they_may_disagree_with_the_ranking() -> None:

@@ -63,7 +63,8 @@ _WITHIN: Final[Mapping[str, str]] = {
 }
 _WITHIN_WORDS: Final[Mapping[str, str]] = {
     "between": "between: sd over languages of a model's expected scores",
-    "seeds": "seeds, test sets: noise about the mean of a language",
+    "seeds": "seeds: noise of one seed about the mean of a language",
+    "test sets": "test sets: noise of one test set about the mean of a language",
     "prompts": "prompts: noise of one prompt about the mean of a language",
     "own prompts": "own prompts: the part of it that models do not share",
     "judges": "judges: noise of one judge about the mean of a language",
@@ -71,6 +72,7 @@ _WITHIN_WORDS: Final[Mapping[str, str]] = {
     "given": "given: the standard errors of the table",
     "one run": "one run: {}, all noise together",
 }
+_WHOLE: Final = (_WITHIN["between"], _WITHIN["within"])
 # Shown without intervals, which are in the CSV table.
 _ALONE: Final = ("seed_boot", "prompt_own", "judge_own", "given_se", "within")
 _AGGREGATES: Final[Mapping[str, str]] = {
@@ -385,6 +387,11 @@ def _within(tree: xr.DataTree, run: Mapping[str, Any], ci_prob: float, exponent:
             if component in _ALONE:
                 rows = rows.assign(sd_lower=np.nan, sd_upper=np.nan)
             columns[heading] = interval_texts(rows, "sd", digits=digits)
+    columns = without_empty(columns)
+    sources = [heading for heading in columns if heading not in ("model", *_WHOLE)]
+    if len(sources) == 1:
+        # Its noise is that of one run.
+        columns.pop(_WITHIN["within"], None)
     unit = unit_text(score_unit(run.get("bounds"), exponent), before=" in ")
     run_words = estimands.run_text(estimands.noise_sources(tree))
     legend = [w.format(run_words) for heading, w in _WITHIN_WORDS.items() if heading in columns]
