@@ -24,6 +24,13 @@ from tests.reporting.pages import MODELS, SCRIPT, odd_table, save
 
 _BROWSERS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
 _WIDTHS = {"wide": 1280, "phone": 390}
+# About one page in 500 that a headless Chromium opens never draws a frame: it stays without layout
+# observers and animation, whatever it contains. Such a page is opened again.
+_TRIALS = 3
+_FRAME = """() => Promise.race([
+    new Promise((done) => requestAnimationFrame(() => done(true))),
+    new Promise((done) => setTimeout(() => done(false), 5000)),
+])"""
 # Violations of these impacts keep somebody from using the page.
 _SERIOUS = {"serious", "critical"}
 
@@ -82,16 +89,21 @@ class Opened:
     """A page, and all that it complained of or asked for."""
 
     def __init__(self, browser: Any, file: Path, *, script: str = "", **options: Any) -> None:
-        self.context = browser.new_context(**options)
-        self.context.add_init_script(script)
-        self.page = self.context.new_page()
-        self.problems: list[str] = []
-        self.page.on("pageerror", lambda error: self.problems.append(str(error)))
-        self.page.on("console", self._console)
-        self.page.on("dialog", self._dialog)
-        self.page.on("request", self._request)
         self.address = file.resolve().as_uri()
-        self.page.goto(self.address)
+        for _ in range(_TRIALS):
+            self.context = browser.new_context(**options)
+            self.context.add_init_script(script)
+            self.page = self.context.new_page()
+            self.problems: list[str] = []
+            self.page.on("pageerror", lambda error: self.problems.append(str(error)))
+            self.page.on("console", self._console)
+            self.page.on("dialog", self._dialog)
+            self.page.on("request", self._request)
+            self.page.goto(self.address)
+            if not options.get("java_script_enabled", True) or self.page.evaluate(_FRAME):
+                return
+            self.context.close()
+        pytest.fail(f"the browser drew no frame of {_TRIALS} pages")
 
     def _console(self, message: Any) -> None:
         if message.type in ("error", "warning"):
@@ -143,6 +155,43 @@ def test_the_page_opens_whole(browser: Any, page_file: Path, width: int, scheme:
     serious = [(one["id"], one["nodes"][0]["html"]) for one in found if one["impact"] in _SERIOUS]
     assert serious == []
     assert opened.problems == []
+    opened.context.close()
+
+
+# A browser that draws no frame and is never idle: only a limit of time calls the work.
+_BUSY = """window.IntersectionObserver = class { observe() {} unobserve() {} };
+window.requestIdleCallback = (work, options) => {
+    if (options?.timeout) setTimeout(work, options.timeout);
+};"""
+# The chart of that id cannot be drawn.
+_BROKEN = """let embed;
+Object.defineProperty(window, 'vegaEmbed', {
+    set(whole) { embed = whole; },
+    get() {
+        return embed && ((element, ...others) => element.id === 'NAME'
+            ? Promise.reject(new Error('no chart')) : embed(element, ...others));
+    },
+});"""
+
+
+def test_a_busy_browser_draws_all_charts(browser: Any, page_file: Path) -> None:
+    opened = Opened(browser, page_file, script=_BUSY)
+    opened.wait_for_charts()
+    opened.page.wait_for_selector("#model-language-one-table", state="attached")
+    assert opened.problems == []
+    opened.context.close()
+
+
+def test_a_chart_that_fails_leaves_the_others(browser: Any, page_file: Path) -> None:
+    whole = Opened(browser, page_file)
+    charts = whole.page.evaluate("[...document.querySelectorAll('.vega')].map((one) => one.id)")
+    whole.context.close()
+    broken = charts[2]
+    opened = Opened(browser, page_file, script=_BUSY + _BROKEN.replace("NAME", broken))
+    others = f"[...document.querySelectorAll('.vega')].filter((one) => one.id !== '{broken}')"
+    opened.page.wait_for_function(f"{others}.every((one) => one.dataset.drawn)")
+    opened.page.wait_for_timeout(200)
+    assert opened.problems == ["no chart"]
     opened.context.close()
 
 

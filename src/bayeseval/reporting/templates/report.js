@@ -24,8 +24,10 @@
   const unpack = async (id) => {
     const text = document.getElementById(id).textContent.trim();
     const bytes = Uint8Array.from(atob(text), (character) => character.charCodeAt(0));
-    const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
-    return JSON.parse(await new Response(stream).text());
+    const unzipped = new DecompressionStream("gzip"), writer = unzipped.writable.getWriter();
+    writer.write(bytes);
+    writer.close();
+    return JSON.parse(await new Response(unzipped.readable).text());
   };
 
   // Sorting by buttons in the header: numbers start with the largest, texts with A.
@@ -318,10 +320,12 @@
     resized = setTimeout(again, 150);
   });
   // Charts further down are drawn when the browser has nothing else to do, and at the latest for printing.
-  const idle = window.requestIdleCallback ?? ((work) => setTimeout(work, 200));
+  // A busy machine may never have nothing else to do, so each chart waits half a second at most.
+  const idle = (work) => (window.requestIdleCallback ? requestIdleCallback(work, { timeout: 500 }) : setTimeout(work, 200));
   const rest = () => {
     const [next] = waiting.keys();
-    if (next) start(next).then(() => idle(rest));
+    // The charts below one that fails are drawn as well.
+    if (next) start(next).finally(() => idle(rest));
   };
   addEventListener("load", () => idle(rest));
   const print = (on) => () => {
