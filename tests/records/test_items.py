@@ -10,7 +10,8 @@ import pandas as pd
 import pytest
 
 from bayeseval.records import ItemVariance, Records, item_variance, reduce_replicates
-from bayeseval.records import items as module
+from bayeseval.records import item_pairs as module
+from bayeseval.records.item_pairs import split_variances, sums_of_task
 
 Array = npt.NDArray[np.float64]
 
@@ -125,8 +126,8 @@ def test_the_split_predicts_the_covariance_of_means_over_test_sets() -> None:
     found = []
     for seed in range(200):
         x = _simulated(seed, (n_items, 3, 3), sds)
-        products = module._products(cell, item, (x - x.mean(axis=0)).ravel())
-        found.append(module._split(*products, language, model))
+        centred = (x - x.mean(axis=0)).ravel()
+        found.append(split_variances(sums_of_task(cell, item, centred, language, model)))
     estimates = np.array(found)
     truth = np.array(sds) ** 2 / n_items
     error = estimates.std(axis=0, ddof=1) / np.sqrt(len(estimates))

@@ -9,13 +9,16 @@ Bootstrapped test sets are treated alike, with test sets in the place of items.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
+from scipy import sparse
 
 from bayeseval._typing import Floats, Index
+from bayeseval.records.coded import combined_key
 
 __all__ = [
     "KINDS",
@@ -24,6 +27,7 @@ __all__ = [
     "shared_squares",
     "split_boot_variances",
     "split_variances",
+    "sums_of_task",
 ]
 
 #: Which cells are summed over for an item: all of the task, of one language, of one model; and
@@ -32,6 +36,9 @@ KINDS: Final = ("all", "language", "model", "cell")
 
 # Item sets times items that are held as numbers at once: 80 MB.
 _BLOCK: Final = 10_000_000
+
+# A product of sparse matrices takes about so many times as long as one of full ones, by operation.
+_SPARSE: Final = 50.0
 
 # A covariance of bootstraps counts from so many of the standard errors that it has where the
 # test sets are independent. Equal labels need not mean equal test sets.
@@ -168,45 +175,147 @@ def over_pairs(values: Floats, language: Index, model: Index) -> dict[str, float
     return {**sums, "all": float(values.sum() ** 2), "cell": float((values**2).sum())}
 
 
+def sums_of_task(
+    cell: Index, unit: Index, centred: Floats, language: Index, model: Index
+) -> dict[str, PairSums]:
+    """Sums over the pairs of cells of one task, by kind of pair, from the rows of its cells.
+
+    Parameters
+    ----------
+    cell, unit : array of int, shape (n_rows,)
+        Cell (from 0) and item or test set of every row; no two rows have both in common.
+    centred : array of float, shape (n_rows,)
+        Deviation of each row from the mean of its cell.
+    language, model : array of int, shape (n_cells,)
+        Of every cell.
+
+    Notes
+    -----
+    Time and memory are linear in rows, and in the pairs of different item sets that share items.
+    """
+    order = np.lexsort((unit, cell))
+    cell, unit, centred = cell[order], unit[order], centred[order]
+    n_cells = len(language)
+    n = np.bincount(cell, minlength=n_cells).astype(np.float64)
+    item_sets, set_of_cell = _item_sets(cell, unit, n_cells)
+    squares = shared_squares(item_sets, set_of_cell, language, model)
+    pairs = over_pairs(np.ones(n_cells), language, model)
+    weight = 1.0 / n[cell]
+    sums = {
+        "cell": PairSums(
+            products=float((centred**2).sum()),
+            shared=float(len(cell)),
+            scaled=float(n_cells),
+            overlap=float((weight**2).sum()),
+            squares=squares["cell"],
+            pairs=pairs["cell"],
+        )
+    }
+    groups = {"all": np.zeros_like(cell), "language": language[cell], "model": model[cell]}
+    for kind, group in groups.items():
+        _, both = np.unique(combined_key([group, unit]), return_inverse=True)
+        together, weights = np.bincount(both).astype(np.float64), np.bincount(both, weight)
+        sums[kind] = PairSums(
+            products=float((np.bincount(both, centred) ** 2).sum()),
+            shared=float((together**2).sum()),
+            scaled=float((together * weights).sum()),
+            overlap=float((weights**2).sum()),
+            squares=squares[kind],
+            pairs=pairs[kind],
+        )
+    return sums
+
+
+def _item_sets(cell: Index, unit: Index, n_cells: int) -> tuple[sparse.csr_array, Index]:
+    """The different sets of items, (n_sets, n_items), and the set of each cell; rows sorted."""
+    bounds = np.searchsorted(cell, np.arange(n_cells + 1))
+    numbers: dict[bytes, int] = {}
+    set_of_cell = np.zeros(n_cells, dtype=np.int64)
+    first: list[slice] = []
+    for i in range(n_cells):
+        own = slice(bounds[i], bounds[i + 1])
+        set_of_cell[i] = numbers.setdefault(unit[own].tobytes(), len(numbers))
+        if len(numbers) > len(first):
+            first.append(own)
+    items = np.concatenate([unit[own] for own in first])
+    starts = np.cumsum([0, *(own.stop - own.start for own in first)])
+    shape = len(first), int(unit.max()) + 1
+    return sparse.csr_array((np.ones(len(items)), items, starts), shape=shape), set_of_cell
+
+
 def shared_squares(
-    items: npt.NDArray[np.uint8], item_set: Index, language: Index, model: Index
+    items: npt.NDArray[np.uint8] | sparse.csr_array, item_set: Index, language: Index, model: Index
 ) -> dict[str, float]:
     """Sums over pairs of cells of n_ce^2 / (n_c n_e), by kind of pair.
 
     Parameters
     ----------
-    items : array of uint8, shape (n_sets, n_items / 8)
-        Which items a set has, eight to a byte.
+    items : array of uint8, shape (n_sets, n_items / 8), or sparse array, shape (n_sets, n_items)
+        Which items a set has, eight to a byte or with a 1 for each.
     item_set : array of int, shape (n_cells,)
         The set of every cell.
     language, model : array of int, shape (n_cells,)
         Of every cell.
     """
-    n_sets = len(items)
-    size = np.bitwise_count(items).sum(axis=1).astype(np.float64)
+    n_sets = items.shape[0]
     counts = {
-        "all": np.bincount(item_set, minlength=n_sets)[None, :].astype(np.float64),
+        "all": _counts(np.zeros_like(item_set), item_set, n_sets),
         "language": _counts(language, item_set, n_sets),
         "model": _counts(model, item_set, n_sets),
     }
     sums = dict.fromkeys(counts, 0.0)
-    step = max(1, _BLOCK // max(8 * items.shape[1], n_sets, 1))
-    for start in range(0, n_sets, step):
-        rows = slice(start, start + step)
-        both = np.zeros((len(items[rows]), n_sets))
-        own = np.unpackbits(items[rows], axis=1).astype(np.float32)
-        for other in range(0, n_sets, step):
-            columns = slice(other, other + step)
-            both[:, columns] = own @ np.unpackbits(items[columns], axis=1).astype(np.float32).T
-        ratio = both**2 / np.outer(size[rows], size)
+    for rows, ratio in _ratios(items):
         for kind, count in counts.items():
-            sums[kind] += float(((count[:, rows].T @ count) * ratio).sum())
+            sums[kind] += float(count.multiply(count[:, rows] @ ratio).sum())
     return {**sums, "cell": float(len(item_set))}
 
 
-def _counts(group: Index, item_set: Index, n_sets: int) -> Floats:
+def _ratios(
+    items: npt.NDArray[np.uint8] | sparse.csr_array,
+) -> Iterator[tuple[slice, Floats | sparse.csr_array]]:
+    """Squared numbers of items that sets share, over the product of their sizes: some rows."""
+    packed = isinstance(items, np.ndarray)
+    n_sets, n_items = items.shape[0], items.shape[1] * (8 if packed else 1)
+    few = max(1, _BLOCK // max(n_items, n_sets))
+    if packed and int(np.bitwise_count(items).sum(dtype=np.int64)) <= _BLOCK:
+        blocks = [_unpacked(items, slice(i, i + few)) for i in range(0, n_sets, few)]
+        items = sparse.vstack(blocks, format="csr")
+    if isinstance(items, sparse.csr_array):
+        shared = float((np.bincount(items.indices).astype(np.float64) ** 2).sum())
+        if shared * _SPARSE < float(n_sets) ** 2 * n_items:
+            size = np.asarray(items.sum(axis=1)).reshape(-1)
+            step = max(1, int(_BLOCK // max(1.0, shared / n_sets)))
+            for start in range(0, n_sets, step):
+                both = (items[start : start + step] @ items.T).tocoo()
+                row, column = both.coords
+                value = both.data**2 / (size[start + row] * size[column])
+                yield (
+                    slice(start, start + step),
+                    sparse.csr_array((value, (row, column)), shape=both.shape),
+                )
+            return
+    for start in range(0, n_sets, few):
+        rows = slice(start, start + few)
+        own = _unpacked(items, rows).toarray().astype(np.float32)
+        both = np.zeros((len(own), n_sets))
+        size = np.zeros(n_sets)
+        for other in range(0, n_sets, few):
+            columns = slice(other, other + few)
+            others = _unpacked(items, columns).toarray().astype(np.float32)
+            both[:, columns] = own @ others.T
+            size[columns] = others.sum(axis=1)
+        yield rows, both**2 / np.outer(size[rows], size)
+
+
+def _unpacked(items: npt.NDArray[np.uint8] | sparse.csr_array, rows: slice) -> sparse.csr_array:
+    """Some rows with a 1 for every item."""
+    if isinstance(items, np.ndarray):
+        return sparse.csr_array(np.unpackbits(items[rows], axis=1).astype(np.float64))
+    return items[rows]
+
+
+def _counts(group: Index, item_set: Index, n_sets: int) -> sparse.csr_array:
     """Cells of every group that have each set, shape (n_groups, n_sets)."""
     _, place = np.unique(group, return_inverse=True)
-    table = np.zeros((int(place.max()) + 1, n_sets))
-    np.add.at(table, (place, item_set), 1.0)
-    return table
+    shape = int(place.max()) + 1, n_sets
+    return sparse.coo_array((np.ones(len(place)), (place, item_set)), shape=shape).tocsr()

@@ -3,29 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
 from bayeseval._typing import Floats
 from bayeseval.records.coded import combined_key
 from bayeseval.records.item_pairs import (
-    PairSums,
     over_pairs,
-    shared_squares,
     split_boot_variances,
+    split_variances,
+    sums_of_task,
 )
 from bayeseval.records.reduced import Reduced
 from bayeseval.records.replicates import CellTable
 from bayeseval.records.table import Records
 
 __all__ = ["BootVariance", "ItemVariance", "boot_variance", "item_variance"]
-
-Ints = npt.NDArray[np.int64]
-
-# Cells times items held at once: 160 MB.
-_BLOCK: Final = 20_000_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,41 +118,12 @@ def boot_variance(records: Records, cells: CellTable) -> BootVariance | None:
         rows = np.flatnonzero(task_of_row == task)
         own, local = np.unique(cell[rows], return_inverse=True)
         _, number = np.unique(boot[rows], return_inverse=True)
-        codes = cells.codes["language"][own], cells.codes["model"][own]
-        parts[:, task] = _split_boots(local, number, centred[rows], *codes)
+        language, model = cells.codes["language"][own], cells.codes["model"][own]
+        sums = sums_of_task(local, number, centred[rows], language, model)
+        mean_square = np.bincount(local, centred[rows] ** 2) / (n[own] - 1.0)
+        parts[:, task] = split_boot_variances(sums, over_pairs(mean_square, language, model))
     parts.flags.writeable = False
     return BootVariance(*parts)
-
-
-def _split_boots(cell: Ints, boot: Ints, centred: Floats, language: Ints, model: Ints) -> Floats:
-    """The four variances of one task from deviations of bootstraps from their cells' means."""
-    n_cells, n_boots = len(language), int(boot.max()) + 1
-    has = np.zeros((n_cells, n_boots), dtype=np.uint8)
-    has[cell, boot] = 1
-    sets, set_of_cell = np.unique(np.packbits(has, axis=1), axis=0, return_inverse=True)
-    n = has.sum(axis=1, dtype=np.float64)
-    squares = shared_squares(sets, set_of_cell.reshape(-1), language, model)
-    pairs = over_pairs(np.ones(n_cells), language, model)
-    sums = {}
-    groups = {
-        "all": np.zeros(n_cells, dtype=np.int64),
-        "language": language,
-        "model": model,
-        "cell": np.arange(n_cells),
-    }
-    for kind, group in groups.items():
-        key = group[cell] * n_boots + boot
-        together = np.bincount(key).astype(np.float64)
-        sums[kind] = PairSums(
-            products=float((np.bincount(key, centred) ** 2).sum()),
-            shared=float((together**2).sum()),
-            scaled=float((together * np.bincount(key, 1.0 / n[cell])).sum()),
-            overlap=float((np.bincount(key, 1.0 / n[cell]) ** 2).sum()),
-            squares=squares[kind],
-            pairs=pairs[kind],
-        )
-    mean_square = np.bincount(cell, centred**2) / (n - 1.0)
-    return split_boot_variances(sums, over_pairs(mean_square, language, model))
 
 
 def item_variance(records: Records, cells: CellTable) -> ItemVariance | None:
@@ -226,9 +190,9 @@ def item_variance(records: Records, cells: CellTable) -> ItemVariance | None:
         rows = np.flatnonzero(task_of_row == task)
         used, local = np.unique(cell[rows], return_inverse=True)
         _, item_in_task = np.unique(item[rows], return_inverse=True)
-        products, shared = _products(local, item_in_task, centred[rows])
         language, model = cells.codes["language"][used], cells.codes["model"][used]
-        parts[:, task] = _split(products, shared, language, model)
+        sums = sums_of_task(local, item_in_task, centred[rows], language, model)
+        parts[:, task] = split_variances(sums)
     for array in (se, parts):
         array.flags.writeable = False
     return ItemVariance(se, *parts)
@@ -242,49 +206,3 @@ def _of_reduced(reduced: Reduced) -> ItemVariance:
     se[several] = np.sqrt(reduced.square[several] / (n[several] - 1.0) / n[several])
     se.flags.writeable = False
     return ItemVariance(se, *reduced.parts)
-
-
-def _products(cell: Ints, item: Ints, centred: Floats) -> tuple[Floats, Floats]:
-    """Sums over shared items of products, and numbers of shared items; (cells, cells)."""
-    n_cells, n_items = int(cell.max()) + 1, int(item.max()) + 1
-    products, shared = np.zeros((n_cells, n_cells)), np.zeros((n_cells, n_cells))
-    step = min(n_items, max(1, _BLOCK // n_cells))
-    order = np.argsort(item, kind="stable")
-    cell, item, centred = cell[order], item[order], centred[order]
-    bounds = np.searchsorted(item, np.arange(0, n_items + step, step))
-    for start, stop in zip(bounds[:-1], bounds[1:], strict=True):
-        at = item[start:stop] % step, cell[start:stop]
-        has_item, values = np.zeros((step, n_cells)), np.zeros((step, n_cells))
-        has_item[at] = 1.0
-        values[at] = centred[start:stop]
-        products += values.T @ values
-        shared += has_item.T @ has_item
-    return products, shared
-
-
-def _split(products: Floats, shared: Floats, language: Ints, model: Ints) -> Floats:
-    """The four variances of one task: task, language, model, record."""
-    n = np.diag(shared)
-    overlap = shared / np.outer(n, n)
-    factor = shared * (1.0 - 1.0 / n[:, None] - 1.0 / n[None, :] + overlap)
-    same_language = language[:, None] == language
-    same_model = model[:, None] == model
-
-    def covariance(pairs: npt.NDArray[np.bool_]) -> float | None:
-        """Mean covariance of the cell means of these pairs; None without any pair."""
-        if not pairs.any():
-            return None
-        # Rounding leaves specks where pairs share nothing that could tell.
-        known = float(factor[pairs].sum())
-        if known < 0.5:
-            return 0.0
-        return float(products[pairs].sum()) / known * float(overlap[pairs].mean())
-
-    def above(base: float, value: float | None) -> float:
-        return 0.0 if value is None else max(value - base, 0.0)
-
-    task = above(0.0, covariance(~same_language & ~same_model))
-    by_language = above(task, covariance(same_language & ~same_model))
-    by_model = above(task, covariance(same_model & ~same_language))
-    record = above(task + by_language + by_model, covariance(same_language & same_model))
-    return np.array([task, by_language, by_model, record])
