@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
+from scipy import special
 
 from bayeseval import names
 from bayeseval._typing import Bools, Floats, Index
@@ -75,9 +76,11 @@ def add_test_sets(
     subtracted here, from the part that no other cell shares and, where that is smaller, from
     the parts that the cells of a model, of a language and of the task share.
 
-    Bootstraps give each cell an sd tau of its own. Cells of a task share the same proportion of
-    tau^2, and the rest remains noise of the cell; the sds of the shared effects are those of a
-    typical cell. A mean of bootstraps has both times 1 + 1/B.
+    The parts are means over the cells of a task. Cells differ in their noise, as their test sets
+    are not equally large or their scores not equally far from a bound; bootstraps give each an sd
+    tau of its own. What cells share is therefore taken as a proportion: the correlation of two
+    cells of a kind is the same throughout the task (:func:`_by_cell`). A mean of bootstraps has
+    all parts times 1 + 1/B.
     """
     by_record = {part: np.zeros(len(cells)) for part in _PARTS}
     if items is not None:
@@ -107,24 +110,29 @@ def _add_items(
     crossed = use & (cells.cross.df > 0)
     interaction = np.where(crossed, cells.cross.mean_square / np.maximum(cells.n_seeds, 1.0), 0.0)
     own = np.maximum(items.se**2 - interaction, 0.0)
-    shared = {part: np.nan_to_num(getattr(items, part)) for part in ("record", *_PARTS)}
-    unshared = own
+    shared, unshared = {part: np.zeros(len(cells)) for part in _PARTS}, own
     if pool:
-        record = shared["record"]
-        shared = _subtract(shared, _mean_by_task(interaction, task, use, len(record)))
-        unshared = np.where(crossed, shared["record"][task], record[task])
-    variance = np.zeros(len(cells)) if noise.known_variance is None else noise.known_variance
+        n = np.where(use, cells.n_items, 1.0)
+        variance = _shrunk(items.se**2 * n, n - 1.0, task, use) / n
+        means = {part: np.nan_to_num(getattr(items, part)) for part in ("record", *_PARTS)}
+        n_tasks = len(items.task)
+        off = _mean_by_task(interaction, task, use, n_tasks)
+        typical = _mean_by_task(variance, task, use, n_tasks)
+        left = _ratio(np.maximum(typical - off, 0.0), typical)
+        means = _subtract(means, off)
+        whole = np.where(crossed, left[task] * variance, variance)
+        shared, unshared = _by_cell(means, left[task] * variance, n, cells, use, whole)
+        # All cells of a task with items, whether or not their own error comes from them.
+        has_items = np.isin(task, task[use])
+        shared = {part: np.where(has_items, shared[part], 0.0) for part in _PARTS}
+    known = np.zeros(len(cells)) if noise.known_variance is None else noise.known_variance
     boot = noise.known_sds.get("boot", np.full(len(cells), np.nan))
     noise = replace(
         noise,
-        known_variance=variance + np.where(use, unshared, 0.0),
+        known_variance=known + np.where(use, unshared, 0.0),
         known_sds={**noise.known_sds, "boot": np.where(use, np.sqrt(own), boot)},
     )
-    if not pool:
-        return noise, nothing
-    # All cells of a task with items, whether or not their own error comes from them.
-    has_items = np.isin(task, task[use])
-    return noise, {part: np.where(has_items, shared[part][task], 0.0) for part in _PARTS}
+    return noise, shared
 
 
 def _divide_boots(
@@ -132,24 +140,142 @@ def _divide_boots(
 ) -> tuple[Noise, dict[str, Floats]]:
     """What is left of tau^2 to each cell, and the shared parts of the means by record."""
     task, n_tasks = cells.codes[names.TASK], len(boots.task)
-    shared = {part: np.nan_to_num(getattr(boots, part)) for part in _PARTS}
-    common = np.sum([shared[part] for part in _PARTS], axis=0)
+    means = {part: np.nan_to_num(getattr(boots, part)) for part in ("record", *_PARTS)}
+    common = np.sum([means[part] for part in _PARTS], axis=0)
     if noise.replicates is None or not common.any():
         return noise, {part: np.zeros(len(cells)) for part in _PARTS}
     crossed = cells.cross.df > 0
     interaction = np.where(crossed, cells.boot.interaction * cells.cross.mean_square, 0.0)
-    own = _mean_by_task(interaction, task, cells.boot.df > 0, n_tasks)
-    total = np.maximum(common + np.nan_to_num(boots.record) - own, common)
-    left = 1.0 - np.divide(common, total, out=np.zeros(n_tasks), where=total > 0.0)[task]
+    use = cells.boot.df > 0
+    own = np.minimum(_mean_by_task(interaction, task, use, n_tasks), means["record"])
+    variance = _shrunk(cells.boot.mean_square, cells.boot.df, task, use)
+    total = common + means["record"]
+    variance = _ratio(total - own, total)[task] * variance
+    shared, alone = _by_cell(means, variance, np.ones(len(cells)), cells, use, variance)
+    left = _ratio(alone, variance)
     sources = tuple(
-        replace(source, share=left * source.share) if source.name == "boot" else source
+        replace(source, share=np.where(common[task] > 0.0, left, 1.0) * source.share)
+        if source.name == "boot"
+        else source
         for source in noise.replicates.sources
     )
     of_mean = 1.0 + cells.boot_square
     return (
         replace(noise, replicates=replace(noise.replicates, sources=sources)),
-        {part: of_mean * shared[part][task] for part in _PARTS},
+        {part: of_mean * shared[part] for part in _PARTS},
     )
+
+
+def _by_cell(
+    means: Mapping[str, Floats],
+    variance: Floats,
+    size: Floats,
+    cells: CellTable,
+    use: Bools,
+    whole: Floats,
+) -> tuple[dict[str, Floats], Floats]:
+    """Variances of the shared parts of every cell, and of its own, from means over pairs.
+
+    Parameters
+    ----------
+    means : dict of str to ndarray, shape (n_tasks,)
+        What two cells of a task share, and what those of one language, and of one model, share
+        beyond that.
+    variance, size : ndarray, shape (n_cells,)
+        Variance of each cell's mean, and number of its items, of which the smaller set is
+        taken to be part of the larger: with sds s of one item, cells c and d of a kind have the
+        covariance rho s_c s_d / max(n_c, n_d).
+    cells : CellTable
+    use : ndarray of bool, shape (n_cells,)
+        Cells whose variances are known.
+    whole : ndarray, shape (n_cells,)
+        `variance`, or more, of which the shared parts are taken off.
+
+    Notes
+    -----
+    The effect of a task is the same in all its cells. A language (or model) whose test sets are
+    noisier than that has the rest among its own, and so has a cell, but never less than its
+    proportion.
+    """
+    task, n_tasks = cells.codes[names.TASK], len(means["task"])
+    sd, size = np.sqrt(variance[use] * size[use]), size[use]
+    sums = {}
+    for part, factors in _SHARED:
+        codes = [cells.codes[factor] for factor in factors]  # type: ignore[index]
+        _, first, level = np.unique(np.stack(codes), axis=1, return_index=True, return_inverse=True)
+        level = level.reshape(-1)
+        sums[part] = (*_over_pairs(sd, size, level[use], len(first)), task[first], level)
+
+    def mean(*parts: tuple[str, int]) -> Floats:
+        """Mean over the pairs of every task: sums over kinds of pair, by sign."""
+        total, count = np.zeros(n_tasks), np.zeros(n_tasks)
+        for part, sign in parts:
+            of_pairs, n_pairs, place, _ = sums[part]
+            total += sign * np.bincount(place, of_pairs, n_tasks)
+            count += sign * np.bincount(place, n_pairs, n_tasks)
+        alone = _mean_by_task(variance, task, use, n_tasks)
+        return np.where(count > 0.5, _ratio(np.maximum(total, 0.0), count), alone)
+
+    different = mean(("task", 1), ("language_task", -1), ("model_task", -1))
+    of_task_rho = _ratio(means["task"], different)
+    shared, of_record = {"task": means["task"][task]}, 1.0 - of_task_rho
+    for part in ("language_task", "model_task"):
+        of_pairs, n_pairs, place, level = sums[part]
+        typical = mean((part, 1))
+        rho = np.maximum(_ratio(means["task"] + means[part], typical), of_task_rho)
+        single = np.bincount(level[use], variance[use], len(place))
+        measured = np.bincount(level[use], minlength=len(place))
+        own = np.where(
+            n_pairs > 0.5,
+            _ratio(of_pairs, n_pairs),
+            np.where(measured > 0, single, typical[place]),
+        )
+        beyond = rho[place] * own - means["task"][place]
+        least = (rho - of_task_rho)[place] * own
+        shared[part] = np.maximum(beyond, least)[level]
+        of_record = of_record - (rho - of_task_rho)
+    rest = whole - np.sum(list(shared.values()), axis=0)
+    return shared, np.maximum(rest, np.maximum(of_record, 0.0)[task] * whole)
+
+
+def _over_pairs(sd: Floats, size: Floats, level: Index, n_levels: int) -> tuple[Floats, Floats]:
+    """Sums over the pairs of cells of each level of sd_c sd_d / max(n_c, n_d), and numbers."""
+    order = np.lexsort((-size, level))
+    sd, size, level = sd[order], size[order], level[order]
+    count = np.bincount(level, minlength=n_levels)
+    start = np.concatenate([[0.0], np.cumsum(sd)])
+    end = np.cumsum(count)
+    # Of the cells of the same level, those that follow have no more items.
+    after = start[end[level]] - start[1:]
+    of_pairs = np.asarray(np.bincount(level, sd / size * after, n_levels), dtype=np.float64)
+    return of_pairs, count * (count - 1) / 2.0
+
+
+def _shrunk(square: Floats, df: Floats, task: Index, use: Bools) -> Floats:
+    """Mean squares of cells drawn towards those of their task; the mean where there is none.
+
+    The log of a mean square has the sampling variance trigamma(df / 2); what logs vary by beyond
+    that is how much cells differ, and the weight of each cell is its share (an empirical Bayes
+    estimate as that of Smyth 2004). The mean over the task stays.
+    """
+    n_tasks, has = int(task.max()) + 1, use & (df > 0)
+    mean = _mean_by_task(square, task, has, n_tasks)[task]
+    half = np.where(has, df, 1.0) / 2.0
+    # Outcomes that are all alike: less than one item in so many is another.
+    value = np.where(square > 0.0, square, np.minimum(1.0 / half, 1.0) * mean)
+    known = has & (mean > 0.0)
+    log = np.log(np.where(known, value, 1.0)) - special.digamma(half) + np.log(half)
+    error = special.polygamma(1, half)
+    off = log - _mean_by_task(log, task, known, n_tasks)[task]
+    between = np.maximum(_mean_by_task(off**2 - error, task, known, n_tasks), 0.0)[task]
+    drawn = np.exp(_ratio(between, between + error) * off)
+    of_mean = _mean_by_task(drawn, task, known, n_tasks)[task]
+    return np.where(known, mean * _ratio(drawn, of_mean), mean)
+
+
+def _ratio(above: Floats, below: Floats) -> Floats:
+    """The quotient, 0 where nothing stands below."""
+    return np.divide(above, below, out=np.zeros(len(below)), where=below > 0.0)
 
 
 def _mean_by_task(values: Floats, task: Index, use: Bools, n_tasks: int) -> Floats:

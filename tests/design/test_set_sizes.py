@@ -1,0 +1,136 @@
+"""Test sets of unequal size and difficulty: each cell has the noise of its own."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from bayeseval._typing import Floats
+from bayeseval.design import Design, build_design
+from bayeseval.design.test_sets import _over_pairs, _shrunk
+from bayeseval.records import Records, reduce_replicates
+from bayeseval.spec import load_spec
+
+MODELS = 3
+# Sds of item x cell parts: of the item, its language, its model, and the cell.
+SDS = (2.0, 1.5, 1.0, 3.0)
+
+
+def design_of(sizes: tuple[int, ...], *, seed: int, limits: tuple[int, ...] = ()) -> Design:
+    """Languages with these numbers of items, the smaller sets part of the larger ones."""
+    rng = np.random.default_rng(seed)
+    n, shape = max(sizes), (len(sizes), MODELS)
+    a, b, c, d = SDS
+    x = a * rng.normal(size=(n, 1, 1)) + b * rng.normal(size=(n, shape[0], 1))
+    x = 50.0 + x + c * rng.normal(size=(n, 1, MODELS)) + d * rng.normal(size=(n, *shape))
+    rows = []
+    for language, size in enumerate(sizes):
+        for model in range(MODELS):
+            own = min(size, limits[model]) if limits else size
+            labels = {"model": f"m{model}", "language": f"l{language}", "task": "t"}
+            scores = x[:own, language, model]
+            rows.append(pd.DataFrame({**labels, "item": np.arange(own), "score": scores}))
+    records = Records.from_frame(pd.concat(rows), name="t", units=(None, None))
+    return build_design(records, load_spec("additive"))
+
+
+def parts_of(design: Design) -> dict[str, Floats]:
+    """Variances by record of what cells share, and of what each has alone."""
+    assert design.se is not None
+    found = {"record": design.se**2}
+    for term in design.terms:
+        if term.is_noise:
+            found[term.name] = np.asarray(term.known_sd)[term.index] ** 2
+    return found
+
+
+def test_a_small_language_has_the_noise_of_its_own_test_set() -> None:
+    sizes = (300, 300, 30)
+    designs = [design_of(sizes, seed=seed) for seed in range(30)]
+    tables = [parts_of(design) for design in designs]
+    a, b, c, d = (sd**2 for sd in SDS)
+    expected = {
+        # The language part of the small set holds what its items are short of the others'.
+        "test_set:language:task": (b / 300, (a + b) / 30 - a / 300),
+        "record": (d / 300, (c + d) / 30 - c / 300),
+    }
+    small = designs[0].factor_index["language"] == 2
+    for name, values in expected.items():
+        by_table = np.array([[t[name][~small].mean(), t[name][small].mean()] for t in tables])
+        error = by_table.std(axis=0, ddof=1) / np.sqrt(len(tables))
+        assert (np.abs(by_table.mean(axis=0) - values) < 5 * error).all(), name
+        # Negative control: the mean over the task is many standard errors from both.
+        pooled = (2 * values[0] + values[1]) / 3
+        assert (np.abs(by_table.mean(axis=0) - pooled) > 5 * error).all(), name
+
+
+def test_the_parts_of_a_cell_add_up_to_its_variance() -> None:
+    design = design_of((300, 100, 30), seed=1)
+    total = np.sum(list(parts_of(design).values()), axis=0)
+    # The variance of one item is alike in all cells, so each is drawn to their mean.
+    size = np.array([300, 100, 30])[design.factor_index["language"]]
+    own = design.known_sds["boot"] ** 2 * size
+    assert own.max() > 1.5 * own.min()
+    np.testing.assert_allclose(total * size, own.mean(), rtol=0.2)
+
+
+def test_a_model_with_few_items_leaves_the_noise_of_others() -> None:
+    whole = [parts_of(design_of((300,) * 4, seed=seed)) for seed in range(5)]
+    few = [parts_of(design_of((300,) * 4, seed=seed, limits=(20, 300, 300))) for seed in range(5)]
+    others = design_of((300,) * 4, seed=0).factor_index["model"] > 0
+    for name in ("record", "test_set:language:task"):
+        with_all = np.mean([t[name][others].mean() for t in whole])
+        assert np.mean([t[name][others].mean() for t in few]) == pytest.approx(with_all, rel=0.35)
+    # Its own noise is that of 20 items, 15 times that of 300.
+    ratio = np.mean([t["record"][~others].mean() / t["record"][others].mean() for t in few])
+    assert ratio > 8
+
+
+def test_cells_that_differ_by_chance_have_one_variance() -> None:
+    rng = np.random.default_rng(0)
+    task, use, df = np.zeros(200, dtype=np.int64), np.ones(200, dtype=np.bool_), np.full(200, 7.0)
+    alike = rng.chisquare(df) / df
+    drawn = _shrunk(alike, df, task, use)
+    assert drawn.mean() == pytest.approx(alike.mean(), rel=1e-12)
+    assert drawn.std() < 0.5 * alike.std()
+    # Negative control: variances from 1 to 25 stay apart, and 0 does not remain 0.
+    different = np.where(np.arange(200) < 100, 1.0, 25.0) * alike
+    different[0] = 0.0
+    apart = _shrunk(different, df, task, use)
+    assert apart[100:].mean() > 10 * apart[1:100].mean()
+    assert 0.0 < apart[0] < 5.0
+    # A cell without replicates has the mean of its task.
+    use[5] = False
+    assert _shrunk(alike, np.where(use, df, 0.0), task, use)[5] == pytest.approx(alike[use].mean())
+
+
+def test_sums_over_pairs_equal_loops() -> None:
+    rng = np.random.default_rng(2)
+    level = rng.integers(0, 5, size=30)
+    sd, size = rng.uniform(0.5, 2.0, size=30), rng.integers(1, 6, size=30) * 10.0
+    found, count = _over_pairs(sd, size, level, 6)
+    for one in range(6):
+        own = np.flatnonzero(level == one)
+        pairs = [(i, j) for i in own for j in own if i < j]
+        assert count[one] == len(pairs)
+        expected = sum(sd[i] * sd[j] / max(size[i], size[j]) for i, j in pairs)
+        assert found[one] == pytest.approx(expected, rel=1e-12, abs=1e-12)
+
+
+def test_all_right_answers_are_not_exact() -> None:
+    """A cell without any error in its items still has noise, as the others of its task have."""
+    rng = np.random.default_rng(3)
+    rows = [
+        {"model": m, "language": one, "task": "t", "item": i}
+        | {"score": 1.0 if (m, one) == ("a", "x") else float(rng.random() < 0.6)}
+        for m in "abc"
+        for one in "xyz"
+        for i in range(50)
+    ]
+    records = Records.from_frame(pd.DataFrame(rows), name="t")
+    design = build_design(records, load_spec("additive"))
+    total = np.sum(list(parts_of(design).values()), axis=0)
+    cells = reduce_replicates(records)
+    assert cells.mean[0] == 100.0 or cells.mean[0] == 1.0
+    assert 0.0 < total[0] < 0.5 * total[1:].min()
