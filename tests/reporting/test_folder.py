@@ -299,6 +299,7 @@ def test_a_table_of_an_earlier_version(copy: Path, name: str, column: str) -> No
         ),
         ("aggregates", "aggregate,population,of,note\nmean,a,b,\n", "has no column value_mean:"),
         ("sensitivity", "drop,without,status\nmodel,a,fitted\n", "has no column reason:"),
+        ("covariates", "covariate,by\nmexa,language\n", "has no column slope_lower:"),
     ],
 )
 def test_a_table_beside_those_of_the_fit_has_its_columns(

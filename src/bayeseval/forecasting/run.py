@@ -25,6 +25,7 @@ from bayeseval.design import restore_design
 from bayeseval.errors import DesignError, InputError, did_you_mean, wording
 from bayeseval.estimands import rank_draws, read_arrays
 from bayeseval.estimands.arrays import interval_summary
+from bayeseval.estimands.covariates import covariates_table
 from bayeseval.estimands.forecast import lowest_quarter, new_potential
 from bayeseval.estimands.frames import finish, rank_columns, summary_columns
 from bayeseval.fitting.covariates import CovariateSource, covariate_names, stored_covariate
@@ -37,6 +38,7 @@ from bayeseval.forecasting.candidates import (
 )
 from bayeseval.forecasting.check import check_forecasts
 from bayeseval.forecasting.container import Forecast
+from bayeseval.forecasting.words import scale_notes, unclear_slopes
 from bayeseval.languages.matching import match, understand, with_names
 from bayeseval.output.language_names import add_language_names
 from bayeseval.records import Covariate
@@ -47,8 +49,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Forecast", "forecast"]
 
-# In sds of the covariate: what rounding and errors of measurement may change.
-_ALIKE: Final = 0.25
 # The covariate that is shipped, and the model that has it.
 _SHIPPED: Final = "mexa"
 
@@ -164,6 +164,9 @@ def forecast(
             checked, reason = _checked(fit, seed=seed, jobs=at_once, progress=report)
         notes += [f"no check of the forecasts: {reason}"] if reason else []
         notes += _failed_checks(fit)
+    if checked.empty:
+        unclear = unclear_slopes(covariates_table(fit.data, ci_prob=ci_prob), skipped=not check)
+        notes += [unclear] if unclear else []
     named = add_language_names(finish(table, ci_prob), called, after=names.LANGUAGE)
     if fit.gate.status == "fail":
         named["gate"] = fit.gate.status
@@ -277,7 +280,7 @@ def _from_covariates(
         outside |= (everything < observed.min()) | (everything > observed.max())
         if term.name in own_given or isinstance(given, str | Path):
             own_values = _over_models(source.at(own, models)[0])
-            notes += _scale_notes((own_values - observed) / slope.sd, term.name)
+            notes += scale_notes((own_values - observed) / slope.sd, term.name)
     return _New(known, added, relations, values, outside, first.matched, notes)
 
 
@@ -373,30 +376,6 @@ def _languages(
     lacking = f"{', '.join(partly[:3])}{', ...' if len(partly) > 3 else ''}"
     note = f"not forecast, because {values.name} is missing for some models: {lacking}"
     return known, [note] if partly else []
-
-
-def _scale_notes(difference: Floats, name: str) -> list[str]:
-    """What is to be said of given values that are not those of the fit.
-
-    Parameters
-    ----------
-    difference : ndarray, shape (n_languages,)
-        In standard deviations of the covariate, languages with records; NaN where not given.
-    """
-    known = difference[np.isfinite(difference)]
-    if not len(known):
-        return [
-            f"the given {name} has no value for a language with records, so its scale cannot be "
-            "compared with the one that the model was fitted to"
-        ]
-    rms = float(np.sqrt(np.mean(known**2)))
-    if rms < _ALIKE:
-        return []
-    return [
-        f"for languages with records the given {name} is {rms:.1f} sd away from the values that "
-        "the model was fitted to (root mean square); if it was measured in another way, fit with "
-        "it too"
-    ]
 
 
 def _over_models(values: Floats) -> Floats:

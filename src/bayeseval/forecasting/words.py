@@ -9,13 +9,26 @@ import numpy as np
 import pandas as pd
 
 from bayeseval import names
+from bayeseval._text import any_of
+from bayeseval._typing import Floats
+from bayeseval.errors import wording
 from bayeseval.output.numbers import value_texts
 
-__all__ = ["format_check", "idle_covariate", "known_by", "weak_check", "what_helps"]
+__all__ = [
+    "format_check",
+    "idle_covariate",
+    "known_by",
+    "scale_notes",
+    "unclear_slopes",
+    "weak_check",
+    "what_helps",
+]
 
 # Of the intervals of left-out languages; the probability of coverage so low that it is reported.
 _CHECKED_PROB: Final = 0.95
 _WEAK: Final = 0.1
+# In sds of the covariate: what rounding and errors of measurement may change.
+_ALIKE: Final = 0.25
 
 
 def known_by(spec: Mapping[str, Any]) -> str:
@@ -125,6 +138,73 @@ def idle_covariate(check: pd.DataFrame, helps: str = "the covariate") -> str:
         f"{helps} may not help: forecasts of left-out languages have {values} {pronoun}, a "
         f"difference of {mean:.2g} with a standard error of {error:.2g}"
     )
+
+
+def unclear_slopes(covariates: pd.DataFrame, *, skipped: bool = False) -> str:
+    """Say of which covariates the slope may be 0, where no forecast was checked; else empty.
+
+    Parameters
+    ----------
+    covariates : pandas.DataFrame
+        Of :func:`bayeseval.estimands.covariates_table`.
+    skipped : bool
+        Whether the check could have been made.
+
+    Examples
+    --------
+    >>> table = pd.DataFrame({"covariate": ["speakers"], "by": ["language"], "ci_prob": [0.95],
+    ...     "slope_lower": [-1.5], "slope_upper": [4.0]})
+    >>> unclear_slopes(table)
+    'the 95 % interval of the slope of speakers includes 0, so this covariate may not help'
+    """
+    if covariates.empty:
+        return ""
+    # Covariates of models add nothing to forecasts of languages.
+    rows = covariates[covariates["by"] != names.MODEL]
+    rows = rows[(rows["slope_lower"] <= 0.0) & (rows["slope_upper"] >= 0.0)]
+    called = list(map(str, rows["covariate"]))
+    if not called:
+        return ""
+    percent = f"{100 * float(rows['ci_prob'].iloc[0]):.4g} %"
+    text = (
+        f"the {percent} interval of the slope of {called[0]} includes 0, so this covariate may not "
+        "help"
+        if len(called) == 1
+        else f"the {percent} intervals of the slopes of {any_of(called, 'and')} include 0, so "
+        "these covariates may not help"
+    )
+    if not skipped:
+        return text
+    check = wording("leave check=False out", "leave --no-check out")
+    return f"{text}; {check} to compare forecasts of left-out languages with and without " + (
+        "it" if len(called) == 1 else "covariates"
+    )
+
+
+def scale_notes(difference: Floats, name: str) -> list[str]:
+    """What is to be said of given values that are not those of the fit.
+
+    Parameters
+    ----------
+    difference : ndarray, shape (n_languages,)
+        In standard deviations of the covariate, languages with records; NaN where not given.
+    name : str
+        Of the covariate.
+    """
+    known = difference[np.isfinite(difference)]
+    if not len(known):
+        return [
+            f"the given {name} has no value for a language with records, so its scale cannot be "
+            "compared with the one that the model was fitted to"
+        ]
+    rms = float(np.sqrt(np.mean(known**2)))
+    if rms < _ALIKE:
+        return []
+    return [
+        f"for languages with records the given {name} is {rms:.1f} sd away from the values that "
+        "the model was fitted to (root mean square); if it was measured in another way, fit with "
+        "it too"
+    ]
 
 
 def format_check(check: pd.DataFrame, helps: str = "the covariate") -> str:

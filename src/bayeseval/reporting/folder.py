@@ -102,6 +102,7 @@ _COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
         *("potential_lower", "potential_upper"),
     ),
     "forecast_check": ("language", "with_covariate", "covered_95", "error"),
+    "covariates": ("covariate", "by", "slope_lower", "slope_upper", "ci_prob"),
     "aggregates": ("aggregate", "population", "of", "note", "value_mean"),
 }
 # What a table has one row of each for; it is joined to others by these.

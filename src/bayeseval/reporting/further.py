@@ -13,7 +13,12 @@ from bayeseval.fitting.report.sentences import (
     residual_sentence,
 )
 from bayeseval.forecasting.report import beyond_scale
-from bayeseval.forecasting.words import idle_covariate, weak_check, what_helps
+from bayeseval.forecasting.words import (
+    idle_covariate,
+    unclear_slopes,
+    weak_check,
+    what_helps,
+)
 from bayeseval.output.numbers import interval_texts, potential_bounds
 from bayeseval.reporting.blocks import Listing, Pre, Properties, Section, Text
 from bayeseval.reporting.charts import Chart, calibration_chart, forest
@@ -110,24 +115,31 @@ def further_sections(facts: Facts) -> list[Section]:
     return sections
 
 
-def _beyond(facts: Facts) -> str:
-    """Which forecasts exceed the scale of the scores, if some do."""
+def _of_forecasts(facts: Facts) -> str:
+    """Which forecasts exceed the scale, and whose slope may be 0 if no forecast was checked."""
     table = facts.tables["forecast"]
     scale = potential_bounds(facts.run.get("bounds"), facts.exponent)
-    return beyond_scale(table[~table["observed"].astype(bool)], scale)
+    texts = [beyond_scale(table[~table["observed"].astype(bool)], scale)]
+    if facts.has("covariates") and not facts.has("forecast_check"):
+        texts.append(unclear_slopes(facts.tables["covariates"]))
+    return _sentences(texts)
 
 
 def _weak(facts: Facts) -> str:
     """That intervals are too narrow or the covariate does not help, if it looks so."""
     check = facts.tables["forecast_check"]
-    texts = filter(
-        None, [weak_check(check), idle_covariate(check, what_helps(facts.run.get("spec", {})))]
+    return _sentences(
+        [weak_check(check), idle_covariate(check, what_helps(facts.run.get("spec", {})))]
     )
-    return " ".join(f"{text[:1].upper()}{text[1:]}." for text in texts)
+
+
+def _sentences(texts: Iterable[str]) -> str:
+    """The texts that are not empty, each with a capital letter and a full stop."""
+    return " ".join(f"{text[:1].upper()}{text[1:].removesuffix('.')}." for text in texts if text)
 
 
 _NOTES: Final[Mapping[str, Callable[[Facts], str]]] = {
-    "forecast": _beyond,
+    "forecast": _of_forecasts,
     "forecast_check": _weak,
 }
 
