@@ -6,10 +6,13 @@ import json
 import os
 import subprocess
 import sys
+import time
+import warnings
 from pathlib import Path
 from typing import Any
 
 import pytest
+from joblib.externals.loky import get_reusable_executor
 
 import bayeseval
 from bayeseval._processes import run_all, sensible_jobs
@@ -148,6 +151,30 @@ def test_figures_that_another_process_draws_are_the_same_files(second: dict[str,
     assert {Path(name).suffix for name in here} == {".csv", ".nc", ".png", ".svg"}
     assert "figures/checks.svg" in here
     assert here == elsewhere
+
+
+def test_a_worker_that_is_replaced_is_not_reported_and_other_warnings_are() -> None:
+    def work(shared: None, item: int, beat: object) -> int:
+        from joblib.externals.loky import process_executor as loky
+
+        # As if its memory had grown beyond what joblib allows: this worker stops after the piece.
+        loky._USE_PSUTIL = True
+        loky._MEMORY_LEAK_CHECK_DELAY = -1.0
+        loky._get_memory_usage = lambda pid, force_gc=False: 1e12 * time.monotonic()
+        time.sleep(0.02)
+        return os.getpid()
+
+    def tell(stage: str, done: int, total: int, remark: str) -> None:
+        warnings.warn(f"A worker said {done}", UserWarning, stacklevel=1)
+
+    before = list(warnings.filters)
+    with warnings.catch_warnings(record=True) as shown:
+        warnings.simplefilter("always")
+        pids = run_all(work, range(8), shared=None, jobs=2, stage="work", progress=tell)
+        get_reusable_executor().shutdown()
+    assert len(set(pids)) > 2
+    assert [str(one.message) for one in shown] == [f"A worker said {i}" for i in range(9)]
+    assert warnings.filters == before
 
 
 def test_what_is_there_already_is_not_done_again() -> None:

@@ -26,7 +26,6 @@ __all__ = ["children_ignore_interrupt", "in_threads", "own_cores", "run_all", "s
 Shared = TypeVar("Shared")
 Item = TypeVar("Item")
 Result = TypeVar("Result")
-Piece = TypeVar("Piece")
 
 
 @contextlib.contextmanager
@@ -47,14 +46,18 @@ def children_ignore_interrupt() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _closed(pieces: Generator[Piece]) -> Iterator[Generator[Piece]]:
-    """End what is running when a progress report raises an exception (Ctrl-C)."""
-    try:
-        yield pieces
-    finally:
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", message=".*tasks which were still being processed")
-            pieces.close()
+def _joblib_is_quiet() -> Iterator[None]:
+    """Hide the two warnings of joblib that tell a user nothing; all others are shown.
+
+    joblib replaces a worker that waited too long for work, or whose memory has grown, and no
+    result depends on it. The other warning is of pieces that Ctrl-C ends. A thread of joblib
+    warns too, therefore the filter is that of this process, and the generator that joblib
+    returns has to be closed inside.
+    """
+    with warnings.catch_warnings():
+        for message in ("A worker stopped while some jobs", ".*tasks which were still being"):
+            warnings.filterwarnings("ignore", message=message, category=UserWarning)
+        yield
 
 
 def sensible_jobs(jobs: int | None, *, cores_each: int, dask: str | None = None) -> int | Cluster:
@@ -135,12 +138,13 @@ def _pieces(
 
         run = Parallel(n_jobs=min(jobs, len(items)), return_as="generator_unordered")
         addressed = addresses_command_line()
-        with children_ignore_interrupt():
-            generated = run(
-                delayed(_work_for)(addressed, work, shared, item, position)
-                for position, item in enumerate(items)
-            )
-        yield from generated
+        with _joblib_is_quiet():
+            with children_ignore_interrupt():
+                generated = run(
+                    delayed(_work_for)(addressed, work, shared, item, position)
+                    for position, item in enumerate(items)
+                )
+            yield from generated
 
 
 def run_all(
@@ -191,7 +195,9 @@ def run_all(
     def beat(inner: str, at: int, of: int, remark: str) -> None:
         progress(stage, len(results), total, inner)
 
-    with _closed(_pieces(work, [items[i] for i in left], shared, jobs, beat)) as pieces:
+    # Closed, so that what is running ends when a progress report raises an exception (Ctrl-C).
+    made = _pieces(work, [items[i] for i in left], shared, jobs, beat)
+    with contextlib.closing(made) as pieces:
         for piece in pieces:
             if piece is None:
                 # Nothing is finished, but Ctrl-C may have been pressed.
