@@ -14,6 +14,7 @@ import pytest
 from bayeseval import load
 from bayeseval.errors import InputError, addressing_command_line
 from bayeseval.records import Records, Units
+from bayeseval.records.doubts import constant_models
 
 CELLS = list(product(("A", "B", "C"), ("de", "en", "hi", "sw"), ("qa", "nli")))
 
@@ -232,7 +233,17 @@ def test_fractions_among_percentages_are_named() -> None:
 
 def test_models_with_one_score_and_models_with_the_same_scores_are_named() -> None:
     (warning,) = warnings(changed(0.0, n=8))
-    assert warning.startswith("warning: one score throughout for model A (8 times 0);")
+    assert warning == (
+        "warning: one score throughout for model A (8 times 0); leave the model out if it was not"
+        " run or its outputs could not be scored"
+    )
+    # Where all scores are equal, no model is named, and three equal scores may be chance.
+    score = np.array([5.0] * 5 + [7.0] * 3 + [8.0, 9.0])
+    model = np.array([1] * 5 + [0] * 3 + [2] * 2)
+    assert constant_models(score, model, ("A", "B", "C")) == ("B",)
+    assert constant_models(np.full(10, 5.0), model, ("A", "B", "C")) == ()
+    equal = warnings(frame().assign(score=5.0))
+    assert equal and not any("one score throughout" in one or "same scores" in one for one in equal)
     table = frame()
     table.loc[table["model"] == "C", "score"] = table.loc[table["model"] == "A", "score"].to_numpy()
     (warning,) = warnings(table)

@@ -11,6 +11,7 @@ import pandas as pd
 from bayeseval import names
 from bayeseval._text import counted, shorten
 from bayeseval.estimands.container import PosteriorArrays
+from bayeseval.records.scales import lower_bound
 
 __all__ = ["outside_notes"]
 
@@ -29,9 +30,9 @@ def outside_notes(
     table : pandas.DataFrame
         Predictions, one row for each cell.
     bounds : mapping of str to (lower, upper)
-        By task, declared or guessed; None where one is not known. Zero then counts as the lower
-        bound, where it is the lowest score of the task. A new task has the bounds of all others
-        if these are the same.
+        By task, declared or guessed; None where one is not known: see
+        :func:`bayeseval.records.scales.lower_bound`. A new task has the bounds of all others if
+        these are the same.
     arrays : PosteriorArrays
         With the scores of the table.
 
@@ -71,8 +72,8 @@ def _bounds(
     if lower is None:
         code = arrays.levels[names.TASK].index(task)
         lowest = arrays.score[arrays.index[names.TASK] == code].min()
-        lower = 0.0 if lowest == 0.0 else -np.inf
-    return float(lower), np.inf if upper is None else float(upper)
+        lower = lower_bound(lower, float(lowest))
+    return -np.inf if lower is None else float(lower), np.inf if upper is None else float(upper)
 
 
 def _scale_text(lower: float, upper: float) -> str:

@@ -17,8 +17,9 @@ from bayeseval.errors import wording
 from bayeseval.readers.scores import lower_is_better
 from bayeseval.records.coded import by_level
 from bayeseval.records.report import Units
+from bayeseval.records.scales import lower_bound
 
-__all__ = ["doubts_of_scores", "errors_as_scores"]
+__all__ = ["constant_models", "doubts_of_scores", "errors_as_scores"]
 
 # Normal scores are this many times their median deviation from the median once in 1e40.
 _MAX_DEVIATIONS: Final = 20.0
@@ -223,8 +224,8 @@ def _scores_at_bounds(
     """Warn of tasks whose scores are all equal, or to a quarter and more at a bound of the scale.
 
     Both need at least four such scores, of two models and two languages or more: one model that
-    fails throughout says nothing of the task. Zero counts as the lower bound of a scale that is
-    not known if no score of the task is negative.
+    fails throughout says nothing of the task. A lower bound that is not known is that of
+    :func:`bayeseval.records.scales.lower_bound`.
 
     Parameters
     ----------
@@ -241,8 +242,7 @@ def _scores_at_bounds(
     for name, rows in zip(tasks, of_task, strict=True):
         values = scores[rows]
         lowest, highest = float(values.min()), float(values.max())
-        lower = 0.0 if units[name].lower is None and lowest >= 0.0 else units[name].lower
-        bounds = {"lowest": lower, "highest": units[name].upper}
+        bounds = {"lowest": lower_bound(units[name].lower, lowest), "highest": units[name].upper}
         found = {end: int((values == bound).sum()) for end, bound in bounds.items()}
         end = max(found, key=found.__getitem__)
         bound = lowest if lowest == highest else bounds[end]
@@ -275,6 +275,32 @@ def _scores_at_bounds(
     return [*together(equal), *together(crowded)]
 
 
+def constant_models(
+    scores: Scores, model: Codes | npt.NDArray[np.intp], models: Sequence[str]
+) -> tuple[str, ...]:
+    """Models with one score throughout, in four records or more, where others have others.
+
+    Parameters
+    ----------
+    scores : ndarray of float, shape (n,)
+    model : ndarray of int, shape (n,)
+        Position of each score's model in `models`.
+    models : sequence of str
+
+    Examples
+    --------
+    >>> constant_models(np.array([0.5, 0.5, 0.5, 0.5, 1.0]), np.array([1, 1, 1, 1, 0]), ["A", "B"])
+    ('B',)
+    """
+    if np.ptp(scores) == 0.0:
+        return ()
+    lowest, highest = np.full(len(models), np.inf), np.full(len(models), -np.inf)
+    np.minimum.at(lowest, model, scores)
+    np.maximum.at(highest, model, scores)
+    enough = np.bincount(model, minlength=len(models)) >= _MIN_SCORES
+    return tuple(str(models[int(i)]) for i in np.flatnonzero((lowest == highest) & enough))
+
+
 def _same_models(
     scores: Scores, model: Codes, models: tuple[str, ...], cells: Codes
 ) -> list[Caution]:
@@ -289,7 +315,10 @@ def _same_models(
     cells : ndarray of int, shape (n,)
         Everything but the model that tells records apart, as one number.
     """
-    constant = []
+    if len(models) < 2 or np.ptp(scores) == 0.0:
+        # Where all scores are equal, it is the task that says nothing.
+        return []
+    constant = dict.fromkeys(constant_models(scores, model, models), "")
     with_same_scores: dict[bytes, list[str]] = defaultdict(list)
     order = np.lexsort((cells, model))
     starts = np.searchsorted(model[order], np.arange(len(models) + 1))
@@ -298,16 +327,16 @@ def _same_models(
         if len(rows) < _MIN_SCORES:
             continue
         model_scores = scores[rows]
-        if np.ptp(model_scores) == 0.0:
-            constant.append(f"{label} ({len(rows)} times {model_scores[0]:g})")
+        if label in constant:
+            constant[label] = f"{label} ({len(rows)} times {model_scores[0]:g})"
         else:
             with_same_scores[cells[rows].tobytes() + model_scores.tobytes()].append(label)
     warnings = []
-    if constant and np.ptp(scores) > 0.0:
+    if constant:
         warnings.append(
             Caution(
-                f"one score throughout for model {shorten(constant, limit=_MAX_LISTED)}; leave the"
-                " model out if it was not run or its outputs could not be scored"
+                f"one score throughout for model {shorten(constant.values(), limit=_MAX_LISTED)};"
+                " leave the model out if it was not run or its outputs could not be scored"
             )
         )
     for labels in with_same_scores.values():

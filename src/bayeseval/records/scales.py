@@ -19,6 +19,7 @@ __all__ = [
     "UnitsLike",
     "check_range",
     "declare_units",
+    "lower_bound",
     "mixed_scales",
     "natural_units",
     "normalise_units",
@@ -44,6 +45,26 @@ _SLIP_RATIO: Final = 10.0
 Scores = npt.NDArray[np.float64]
 Codes = npt.NDArray[np.int64]
 Where = Callable[[int], str]
+
+
+def lower_bound(known: float | None, lowest: float) -> float | None:
+    """The lower end of a task's scale; zero, if it is not known and zero is the lowest score.
+
+    Scores that are all positive do not show where their scale begins.
+
+    Parameters
+    ----------
+    known : float or None
+        Declared or guessed.
+    lowest : float
+        Lowest score of the task.
+
+    Examples
+    --------
+    >>> [lower_bound(None, lowest) for lowest in (0.0, 0.1, -1.0)], lower_bound(-5.0, 0.0)
+    ([0.0, None, None], -5.0)
+    """
+    return 0.0 if known is None and lowest == 0.0 else known
 
 
 def normalise_units(

@@ -14,9 +14,9 @@ import pandas as pd
 from bayeseval import names
 from bayeseval.errors import InputError
 from bayeseval.estimands.read import default_margin
-from bayeseval.fitting.report.evenness import constant_models
 from bayeseval.fitting.report.folder import POSTERIOR_FILE
 from bayeseval.output.store import check_files, refuse_unbounded
+from bayeseval.records.doubts import constant_models
 
 __all__ = ["Observed", "read_observed"]
 

@@ -10,42 +10,15 @@ import pandas as pd
 
 from bayeseval import names
 from bayeseval._text import grouped
-from bayeseval._typing import Floats, Index
 from bayeseval.fitting.report.pairs import paired_models, pairs_of_models
 from bayeseval.fitting.report.sentences import CALLED, expected_wrong, listed
 
-__all__ = ["NO_EVENNESS", "constant_models", "evenness_sentences", "without_evenness"]
+__all__ = ["NO_EVENNESS", "evenness_sentences", "without_evenness"]
 
 #: What a model without interactions of models and languages says of evenness.
 NO_EVENNESS: Final = (
     "Evenness over languages is not estimated by this model, which has no model:language term"
 )
-# Fewer equal scores may be equal by chance.
-_MIN_SCORES: Final = 4
-
-
-def constant_models(score: Floats, model: Index, labels: Sequence[str]) -> tuple[str, ...]:
-    """Models with one score throughout, in four records or more.
-
-    Parameters
-    ----------
-    score : ndarray, shape (n_records,)
-    model : ndarray of int, shape (n_records,)
-        Position of each record's model in `labels`.
-    labels : sequence of str
-
-    Examples
-    --------
-    >>> constant_models(np.array([0.5, 0.5, 0.5, 0.5, 1.0]), np.array([1, 1, 1, 1, 0]), ["A", "B"])
-    ('B',)
-    """
-    if np.ptp(score) == 0.0:
-        return ()
-    lowest, highest = np.full(len(labels), np.inf), np.full(len(labels), -np.inf)
-    np.minimum.at(lowest, model, score)
-    np.maximum.at(highest, model, score)
-    enough = np.bincount(model, minlength=len(labels)) >= _MIN_SCORES
-    return tuple(str(labels[int(i)]) for i in np.flatnonzero((lowest == highest) & enough))
 
 
 def evenness_sentences(

@@ -14,11 +14,7 @@ from bayeseval import estimands, names
 from bayeseval._text import shorten
 from bayeseval.errors import argument
 from bayeseval.estimands.container import PosteriorArrays
-from bayeseval.fitting.report.evenness import (
-    constant_models,
-    evenness_sentences,
-    without_evenness,
-)
+from bayeseval.fitting.report.evenness import evenness_sentences, without_evenness
 from bayeseval.fitting.report.sentences import listed, prediction_sentence, ranking_sentences
 from bayeseval.output.language_names import name_and_code
 from bayeseval.output.numbers import (
@@ -33,6 +29,7 @@ from bayeseval.output.numbers import (
     value_texts,
 )
 from bayeseval.output.text import fits, text_table, without_empty, wrapped
+from bayeseval.records.doubts import constant_models
 
 __all__ = [
     "describes",
