@@ -31,7 +31,7 @@ from bayeseval.simulation import simulate
 
 OUT = RESULTS / "checks.csv"
 NUTS = ("robust", "by_task", "counts", "bounded", "replicates")
-REPLICATES = {"n_seeds": 3, "n_boot": 3}
+N_REPLICATES = 3
 
 
 def outcomes(drawn_from: str, fitted_with: str, tables: int) -> pd.DataFrame:
@@ -50,7 +50,8 @@ def outcomes(drawn_from: str, fitted_with: str, tables: int) -> pd.DataFrame:
             sds=sds,
             seed=seed,
             pattern_seed=0 if drawn_from in NUTS else None,
-            **REPLICATES if drawn_from == "replicates" else {},
+            n_seeds=N_REPLICATES if drawn_from == "replicates" else 0,
+            n_boot=N_REPLICATES if drawn_from == "replicates" else 0,
         ).records
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 
 from bayeseval import names
@@ -140,6 +141,50 @@ def test_replicates_have_the_variances_that_were_asked_for() -> None:
     assert abs(error.mean()) < 5.0 * np.sqrt(expected / 600)
 
 
+def _boots(drawn: Simulation) -> npt.NDArray[np.float64]:
+    """Scores by language, task, model and bootstrap."""
+    table = drawn.records.table.sort_values([*names.FACTORS, "boot"])
+    shape = [len(drawn.records.coords[factor]) for factor in names.FACTORS]
+    return np.asarray(table["score"].to_numpy().reshape(*shape, -1))
+
+
+@pytest.mark.parametrize(
+    "shares", [{"task": 0.2, "language:task": 0.4, "model:task": 0.1}, {"model:task": 1.0}, None]
+)
+def test_bootstraps_of_equal_labels_covary_as_asked(shares: dict[str, float] | None) -> None:
+    drawn = simulate(
+        n_languages=4,
+        n_tasks=2,
+        n_models=3,
+        n_boot=4000,
+        observed_share=1.0,
+        sds={"sd_boot_model": 2.0, "sd_log_boot": 0.4},
+        test_set_shares=shares,
+    )
+    covariance = np.cov(_boots(drawn).reshape(24, 4000))
+    language, task, model = (
+        at.ravel()[:, None] == at.ravel() for at in np.indices((4, 2, 3), dtype=int)
+    )
+    given = shares or {}
+    expected = given.get("task", 0.0) + given.get("language:task", 0.0) * language
+    expected = task * (expected + given.get("model:task", 0.0) * model)
+    np.fill_diagonal(expected, 1.0)
+    sd = np.asarray(drawn.truth["sd_boot_cell"]).ravel()
+    assert np.log(sd).std() > 0.2
+    # Five standard errors of a covariance of 4,000 draws of unit variance.
+    error = 5.0 * np.sqrt(2.0 / 4000)
+    assert np.abs(covariance / np.outer(sd, sd) - expected).max() < error
+
+
+def test_the_test_set_at_hand_is_shared_like_its_bootstraps() -> None:
+    sds = {"sd_boot_model": 3.0, "sd_log_boot": 0.0}
+    drawn = _with_replicates(n_seeds=0, n_boot=2, sds=sds, test_set_shares={"language:task": 1.0})
+    error = _boots(drawn).mean(axis=-1) - drawn.truth["cell_mean"]
+    # One draw for all models of a pair, with the variance of a test set and half of it.
+    assert np.ptp(error, axis=2).max() == pytest.approx(0.0, abs=1e-9)
+    assert error[..., 0].var() / (9.0 * 1.5) == pytest.approx(1.0, abs=5.0 * np.sqrt(2.0 / 24))
+
+
 def test_the_sds_of_cells_differ_as_asked_and_are_those_of_their_replicates() -> None:
     drawn = _with_replicates(n_seeds=40, n_boot=0, sds={"sd_seed_model": 2.0, "sd_log_seed": 0.7})
     truth = drawn.truth["sd_seed_cell"]
@@ -178,6 +223,20 @@ def test_dropped_replicates_make_incomplete_cells() -> None:
     [
         ({"n_seeds": -1}, "n_seeds must be zero or more, got -1"),
         ({"n_boot": 3, "drop_share": 1.0}, "drop_share must lie in"),
+        (
+            {"n_boot": 3, "test_set_shares": {"task:language": 0.5}},
+            "test_set_shares: 'task:language' is not known; did you mean 'language:task'\\? "
+            "\\(known: task, language:task, model:task\\)",
+        ),
+        (
+            {"n_boot": 3, "test_set_shares": {"task": 1.5}},
+            r"test_set_shares\['task'\] must lie in \[0, 1\], got 1.5",
+        ),
+        (
+            {"n_boot": 3, "test_set_shares": {"task": 0.5, "model:task": 0.7}},
+            "test_set_shares must add up to at most 1, got 1.2",
+        ),
+        ({"test_set_shares": {"task": 0.5}}, "test_set_shares needs bootstrapped test sets"),
         ({"drop_share": 0.2}, "set n_seeds, n_boot or n_prompts"),
         ({"spec": "mexa"}, "simulation does not support covariates, and mexa has mexa"),
         ({"spec": "robust", "n_seeds": 3}, "need the likelihood normal; robust has student_t"),

@@ -6,8 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
-import pandas as pd
 from scipy import special
 
 from bayeseval import names
@@ -18,11 +16,13 @@ from bayeseval._typing import Floats
 from bayeseval.errors import InputError, did_you_mean
 from bayeseval.families import FAMILIES, At, Family, extra_parameters, link, scale_parameters
 from bayeseval.records import Records
-from bayeseval.simulation.pattern import observed_cells
+from bayeseval.simulation.pattern import frame_of, labels_of, observed_cells
 from bayeseval.simulation.replicates import (
     draw_replicates,
     draw_shared,
     draw_source_sds,
+    draw_test_sets,
+    shares_of,
     sources_of,
 )
 from bayeseval.spec import ModelSpec, load_spec
@@ -121,6 +121,7 @@ def simulate(
     n_seeds: int = 0,
     n_boot: int = 0,
     n_prompts: int = 0,
+    test_set_shares: Mapping[str, float] | None = None,
     drop_share: float = 0.0,
     n_metrics: int = 1,
     n_items: int = 100,
@@ -159,6 +160,12 @@ def simulate(
     n_prompts : int
         Number of prompts of every task, which its cells share; 0 for none. With seeds or
         bootstrapped test sets, these are the same for all prompts of a cell.
+    test_set_shares : dict of str to float, optional
+        Shares of the variance of test sets that cells have in common: ``task`` is that of all
+        cells of a task, ``language:task`` that of its models in one language, ``model:task`` that
+        of one model in its languages; the rest is every cell's own. Two cells with the sds
+        ``sd_boot_cell`` t and u that share s have bootstraps of equal labels with the covariance
+        s t u. By default nothing is shared, and equal labels are mere numbers.
     drop_share : float
         Probability that a replicate is missing; every cell keeps its first two seeds and
         its first two test sets. With prompts, these are missing as a whole, and every cell
@@ -194,6 +201,22 @@ def simulate(
     <Records 'simulated-additive': 50 records, 4 models, 6 languages, 3 tasks>
     >>> simulation.potential.shape
     (6, 3)
+
+    Two models on the same test sets:
+
+    >>> simulation = be.simulate(
+    ...     n_models=2, observed_share=1.0, sds={"sd_log_boot": 0.0},
+    ...     n_boot=200, test_set_shares={"language:task": 0.8},
+    ... )
+    >>> cells = simulation.records.table.groupby(["language", "task", "model"])
+    >>> deviation = simulation.records.table.assign(
+    ...     score=lambda table: table["score"] - cells["score"].transform("mean")
+    ... )
+    >>> of_boots = deviation.pivot(
+    ...     index=["language", "task", "boot"], columns="model", values="score"
+    ... )
+    >>> round(float(of_boots.corr().iloc[0, 1]), 2)
+    0.8
     """
     n_languages = as_whole_number("n_languages", n_languages)
     n_tasks = as_whole_number("n_tasks", n_tasks)
@@ -224,8 +247,9 @@ def simulate(
     sources = sources_of(
         model, n_seeds=n_seeds, n_boot=n_boot, n_prompts=n_prompts, drop_share=drop_share
     )
+    shares = shares_of(test_set_shares, n_boot)
     scale = _scales(model, sds, sources)
-    labels = _labels(shape, n_metrics)
+    labels = labels_of(shape, n_metrics)
     observed = observed_cells(
         tuple(shape.values()),
         observed_share,
@@ -248,7 +272,7 @@ def simulate(
         potential = _UPPER * response.mean(potential[..., None], typical, integrated)[..., 0]
         expected = _UPPER * response.mean(expected, noise_sd, 0.0)
 
-    frame = _frame(labels, observed, score)
+    frame = frame_of(labels, observed, score)
     if counts is not None:
         frame = frame.assign(n=n_items, k=counts[observed])
     if chance is not None:
@@ -266,7 +290,16 @@ def simulate(
             truth, of_prompts = truth | effects, sums[observed]
         numbers = max(n_seeds, 1), max(n_boot, 1)
         frame = draw_replicates(
-            frame, cell_sds, *numbers, drop_share, noise_rng, prompts=of_prompts
+            frame,
+            cell_sds,
+            *numbers,
+            drop_share,
+            noise_rng,
+            prompts=of_prompts,
+            own_share=1.0 - sum(shares.values()),
+            shared=draw_test_sets(
+                frame, shares, numbers[1], generator(seed, "simulate-shared-test-sets")
+            ),
         ).drop(columns=[c for c, n in (("seed", n_seeds), ("boot", n_boot)) if n == 0])
     return Simulation(
         # All scores of a simulated task may lie between 0 and 1 by chance.
@@ -280,22 +313,6 @@ def simulate(
         potential=potential,
         expected=expected,
     )
-
-
-def _labels(shape: Mapping[str, int], n_metrics: int) -> dict[str, tuple[str, ...]]:
-    """Labels of the levels: a letter and a number, tasks as metrics of datasets on request."""
-    labels = {
-        factor: tuple(f"{factor[0]}{i:0{len(str(size - 1))}d}" for i in range(size))
-        for factor, size in shape.items()
-    }
-    if n_metrics < 1:
-        raise InputError(f"n_metrics must be at least 1, got {n_metrics}")
-    if n_metrics > 1:
-        n_tasks = shape[names.TASK]
-        labels[names.TASK] = tuple(
-            f"d{i // n_metrics:0{len(str(n_tasks - 1))}d}:m{i % n_metrics}" for i in range(n_tasks)
-        )
-    return labels
 
 
 def _predictor(
@@ -342,21 +359,6 @@ def _low_rank(rank: int, sd: float, sizes: Sequence[int], rng: np.random.Generat
     of_model, of_other = (rng.standard_normal((rank, size)) for size in sizes)
     of_model -= of_model.mean(axis=1, keepdims=True)
     return np.asarray(sd * of_model.T @ of_other)
-
-
-def _frame(
-    labels: Mapping[str, Sequence[str]], observed: npt.NDArray[np.bool_], score: Floats
-) -> pd.DataFrame:
-    """One row per observed cell."""
-    rows = np.argwhere(observed)
-    frame = pd.DataFrame(
-        {
-            factor: [labels[factor][i] for i in rows[:, axis]]
-            for axis, factor in enumerate(names.FACTORS)
-        }
-    )
-    frame[names.SCORE] = score[observed]
-    return frame
 
 
 @dataclass(frozen=True, eq=False)

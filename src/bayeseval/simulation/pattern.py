@@ -1,13 +1,17 @@
-"""Draw the observed cells of a simulated table."""
+"""Draw the observed cells of a simulated table, and name them."""
 
 from __future__ import annotations
 
-import numpy as np
+from collections.abc import Mapping, Sequence
 
-from bayeseval._typing import Bools
+import numpy as np
+import pandas as pd
+
+from bayeseval import names
+from bayeseval._typing import Bools, Floats
 from bayeseval.errors import InputError
 
-__all__ = ["observed_cells"]
+__all__ = ["frame_of", "labels_of", "observed_cells"]
 
 _MAX_TRIES = 200
 
@@ -66,3 +70,32 @@ def _is_connected(grid: Bools) -> bool:
     tails = np.concatenate([rows[:, 1], rows[:, 2]])
     graph = coo_array((np.ones(len(heads)), (heads, tails)), shape=(size, size))
     return int(components(graph, directed=False, return_labels=False)) == 1
+
+
+def labels_of(shape: Mapping[str, int], n_metrics: int) -> dict[str, tuple[str, ...]]:
+    """Labels of the levels: a letter and a number, tasks as metrics of datasets on request."""
+    labels = {
+        factor: tuple(f"{factor[0]}{i:0{len(str(size - 1))}d}" for i in range(size))
+        for factor, size in shape.items()
+    }
+    if n_metrics < 1:
+        raise InputError(f"n_metrics must be at least 1, got {n_metrics}")
+    if n_metrics > 1:
+        n_tasks = shape[names.TASK]
+        labels[names.TASK] = tuple(
+            f"d{i // n_metrics:0{len(str(n_tasks - 1))}d}:m{i % n_metrics}" for i in range(n_tasks)
+        )
+    return labels
+
+
+def frame_of(labels: Mapping[str, Sequence[str]], observed: Bools, score: Floats) -> pd.DataFrame:
+    """One row per observed cell."""
+    rows = np.argwhere(observed)
+    frame = pd.DataFrame(
+        {
+            factor: [labels[factor][i] for i in rows[:, axis]]
+            for axis, factor in enumerate(names.FACTORS)
+        }
+    )
+    frame[names.SCORE] = score[observed]
+    return frame

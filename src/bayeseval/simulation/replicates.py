@@ -3,17 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 import numpy as np
 import pandas as pd
 
 from bayeseval import names
+from bayeseval._arguments import as_mapping, as_number
 from bayeseval._typing import Floats
-from bayeseval.errors import InputError
+from bayeseval.errors import InputError, did_you_mean
 from bayeseval.families import FAMILIES
 from bayeseval.spec import ModelSpec, separated
 
-__all__ = ["draw_replicates", "draw_shared", "draw_source_sds", "sources_of"]
+__all__ = [
+    "draw_replicates",
+    "draw_shared",
+    "draw_source_sds",
+    "draw_test_sets",
+    "shares_of",
+    "sources_of",
+]
+
+# What cells may have in common that share a test set.
+_SHARED_BY: Final = {
+    "task": [names.TASK],
+    "language:task": [names.LANGUAGE, names.TASK],
+    "model:task": [names.MODEL, names.TASK],
+}
 
 
 def sources_of(
@@ -48,6 +64,29 @@ def sources_of(
             f"{family.name}"
         )
     return sources
+
+
+def shares_of(given: Mapping[str, float] | None, n_boot: int) -> dict[str, float]:
+    """Shares of the variance of test sets by what cells have in common, checked."""
+    if given is None:
+        return {}
+    name = "test_set_shares"
+    shares = {}
+    for key, value in as_mapping(name, given, of="what cells share to numbers").items():
+        if key not in _SHARED_BY:
+            raise InputError(
+                f"{name}: {key!r} is not known{did_you_mean(str(key), _SHARED_BY)} (known: "
+                f"{', '.join(_SHARED_BY)})"
+            )
+        shares[key] = as_number(f"{name}[{key!r}]", value)
+        if not 0.0 <= shares[key] <= 1.0:
+            raise InputError(f"{name}[{key!r}] must lie in [0, 1], got {shares[key]:g}")
+    # Shares such as 0.7, 0.2 and 0.1 add up to 1 up to rounding.
+    if sum(shares.values()) > 1.0 + 1e-9:
+        raise InputError(f"{name} must add up to at most 1, got {sum(shares.values()):g}")
+    if n_boot == 0:
+        raise InputError(f"{name} needs bootstrapped test sets; set n_boot")
+    return shares
 
 
 def draw_source_sds(
@@ -91,6 +130,20 @@ def draw_shared(
     return truth, total
 
 
+def draw_test_sets(
+    cells: pd.DataFrame, shares: Mapping[str, float], n_boot: int, rng: np.random.Generator
+) -> Floats:
+    """What a cell shares of its test set, then of each bootstrap, in sds of the cell's test sets.
+
+    The shape is (n_cells, 1 + n_boot).
+    """
+    total = np.zeros((len(cells), 1 + n_boot))
+    for key, share in shares.items():
+        group = cells.groupby(_SHARED_BY[key]).ngroup().to_numpy()
+        total += np.sqrt(share) * rng.standard_normal((group.max() + 1, 1 + n_boot))[group]
+    return total
+
+
 def draw_replicates(
     cells: pd.DataFrame,
     sds: Mapping[names.Source, Floats],
@@ -100,10 +153,13 @@ def draw_replicates(
     rng: np.random.Generator,
     *,
     prompts: Floats | None = None,
+    own_share: float,
+    shared: Floats,
 ) -> pd.DataFrame:
     """One row per cell, seed, test set and prompt, in the place of one row per cell.
 
-    `prompts`, of shape (n_cells, n_prompts), is what every prompt does to several cells.
+    `prompts`, of shape (n_cells, n_prompts), is what every prompt does to several cells, `shared`
+    that of :func:`draw_test_sets`, and `own_share` the rest of the variance of test sets.
     """
     n = len(cells)
 
@@ -113,7 +169,9 @@ def draw_replicates(
 
     # The test set is one draw; its bootstraps scatter around it with the same variance.
     x = cells[names.SCORE].to_numpy()[:, None, None] + draw("seed", n_seeds, 1)
-    x = x + draw("boot", 1, 1) + draw("boot", 1, n_boot)
+    own = np.sqrt(max(own_share, 0.0))
+    x = x + own * draw("boot", 1, 1) + own * draw("boot", 1, n_boot)
+    x = x + (sds.get("boot", np.zeros(n))[:, None] * (shared[:, :1] + shared[:, 1:]))[:, None]
     x = x + draw("seed_boot", n_seeds, 1) + draw("seed_boot", n_seeds, n_boot)
     if prompts is not None:
         x = x[..., None] + prompts[:, None, None] + draw("prompt", 1, 1, prompts.shape[1])
