@@ -123,6 +123,8 @@ def test_single_runs_beside_several_have_the_typical_noise_of_a_seed() -> None:
     assert design.notes == (
         f"{alone.sum()} cells of a single run take the typical seed sd of their model; 1 model "
         "without replicates takes that of the others, and how much models differ in it is left out",
+        "cells share nothing of their test sets, as far as the column boot shows; their sampling "
+        "errors are taken as independent",
     )
 
 

@@ -335,8 +335,8 @@ def test_noise_within_languages_only_where_it_is_known() -> None:
 def test_the_order_of_the_potentials_is_said() -> None:
     lines = format_results(hand_tree(), run()).splitlines()
     place = next(i for i, line in enumerate(lines) if line.startswith("Language potential"))
-    assert lines[place + 1].startswith("  highest potential first; median ranks of languages")
-    shown = [line.split()[1] for line in lines[place + 3 : place + 6]]
+    assert lines[place + 1].startswith("  Highest potential first; median ranks of languages")
+    shown = [line.split()[1] for line in lines[place + 4 : place + 7]]
     assert shown == sorted(shown, key=float, reverse=True)
 
 

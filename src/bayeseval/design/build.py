@@ -33,7 +33,7 @@ from bayeseval.design.share_errors import (
     known_residual,
     share_errors,
 )
-from bayeseval.design.test_sets import add_test_sets
+from bayeseval.design.test_sets import add_test_sets, shared_note
 from bayeseval.errors import DesignError, wording
 from bayeseval.families import FAMILIES, extra_parameters, link, of_quantity, scale_names
 from bayeseval.records import (
@@ -86,12 +86,8 @@ def build_design(records: Records, spec: ModelSpec, covariates: Sequence[Covaria
     relations, read = build_relations(spec, coords, covariates, name=records.name)
     effects = with_relations(effects, relations)
     notes += [*omitted, *read]
-    noise, shared = _shared_test_sets(records, spec, cells, outcome, noise)
-    if shared:
-        notes.append(
-            "cells share test sets: their correlated sampling errors are modelled by "
-            + ", ".join(term.name for term in shared)
-        )
+    noise, shared, of_test_sets = _shared_test_sets(records, spec, cells, outcome, noise)
+    notes += of_test_sets
     # With known noise an interaction with one cell per record is not the residual.
     n_records, residual_by = len(cells), spec.residual_by
     errors_known = outcome.has_normal_scores and all_errors_known(noise, shared, n_records)
@@ -211,18 +207,16 @@ def _effects(
 
 def _shared_test_sets(
     records: Records, spec: ModelSpec, cells: CellTable, outcome: Outcome, noise: Noise
-) -> tuple[Noise, list[Term]]:
+) -> tuple[Noise, list[Term], list[str]]:
     """Noise of test sets that cells share, as separate terms; normal scores only."""
     if not outcome.has_normal_scores:
-        return noise, []
-    return add_test_sets(
-        noise,
-        cells,
-        records.coords,
-        items=item_variance(records, cells),
-        boots=boot_variance(records, cells),
-        pool=spec.replicates.pool,
-    )
+        return noise, [], []
+    items, boots = item_variance(records, cells), boot_variance(records, cells)
+    pool = spec.replicates.pool
+    noise, terms = add_test_sets(noise, cells, records.coords, items=items, boots=boots, pool=pool)
+    if not pool or (items is None and boots is None):
+        return noise, terms, []
+    return noise, terms, [shared_note(terms, "boot" if items is None else "item")]
 
 
 def _check_replicates(records: Records, task_likelihoods: Sequence[names.Likelihood]) -> None:

@@ -10,7 +10,7 @@ with equal labels (:func:`bayeseval.records.boot_variance`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -22,7 +22,12 @@ from bayeseval.design.container import Term
 from bayeseval.design.noise import Noise
 from bayeseval.records import BootVariance, CellTable, ItemVariance
 
-__all__ = ["add_test_sets"]
+__all__ = ["SAYS_WHAT_IS_SHARED", "add_test_sets", "shared_note"]
+
+# Beginnings of the notes by which a fit says that it knows what cells share of their test sets.
+_SHARED_NOTE = "cells share test sets: "
+_NOTHING_SHARED = "cells share nothing of their test sets, as far as "
+SAYS_WHAT_IS_SHARED = (_SHARED_NOTE, _NOTHING_SHARED)
 
 
 # Part of the decomposition of variance, and the factors whose cells share it.
@@ -93,6 +98,23 @@ def add_test_sets(
         for part, factors in _SHARED
         if by_record[part].max() > 0.0
     ]
+
+
+def shared_note(terms: Sequence[Term], unit: str) -> str:
+    """Say what cells share of their test sets.
+
+    Parameters
+    ----------
+    terms : sequence of Term
+        From :func:`add_test_sets`.
+    unit : str
+        ``item`` or ``boot``: what showed it.
+    """
+    if not terms:
+        return f"{_NOTHING_SHARED}the column {unit} shows; their sampling errors are taken as independent"
+    return f"{_SHARED_NOTE}their correlated sampling errors are modelled by " + ", ".join(
+        term.name for term in terms
+    )
 
 
 def _add_items(

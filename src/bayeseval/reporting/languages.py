@@ -9,6 +9,7 @@ import pandas as pd
 
 from bayeseval import names
 from bayeseval._text import grouped
+from bayeseval.fitting.report.sentences import of_test_sets
 from bayeseval.forecasting.map import land, place
 from bayeseval.output.language_names import name_and_code
 from bayeseval.output.numbers import axis_label, interval_texts, number_text, value_texts
@@ -100,10 +101,13 @@ def _potential_grid(
     if "published_potential" in table:
         columns.insert(2, values("as published", table["published_potential"].astype(float), 2))
     kept = tuple(c for c in columns if set(c.cells) - {"-", ""})
+    has_intervals = table["potential_lower"].notna().any()
+    scope = of_test_sets(facts.run.get("notes") or ()) if has_intervals else ""
     return Grid(
         "potential-table",
         f"Potential of {grouped(len(table))} languages, highest mean first. Ranks are medians with "
-        "intervals, 1 is best; where intervals overlap, medians need not be in the same order.",
+        "intervals, 1 is best; where intervals overlap, medians need not be in the same order. "
+        f"{scope}".rstrip(),
         kept,
         csv="tables/language_potential.csv",
     )

@@ -10,6 +10,7 @@ import pandas as pd
 
 from bayeseval import names
 from bayeseval._text import counted, grouped
+from bayeseval.design.test_sets import SAYS_WHAT_IS_SHARED
 from bayeseval.estimands import sources_text
 from bayeseval.fitting.report.pairs import paired_models, pairs_of_models, pairs_text
 from bayeseval.output.numbers import number_text, percent_text, probability_text, unit_text
@@ -23,6 +24,7 @@ __all__ = [
     "leading_sentence",
     "listed",
     "main_result",
+    "of_test_sets",
     "prediction_sentence",
     "ranking_details",
     "ranking_sentences",
@@ -430,3 +432,16 @@ def listed(labels: Sequence[str], most: int = _MOST) -> str:
     if len(shown) > most + 1:
         shown = [*shown[:most], f"{len(shown) - most} others"]
     return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
+
+
+def of_test_sets(notes: Sequence[str]) -> str:
+    """Say what the intervals of languages leave out, if nothing shows what cells share.
+
+    Parameters
+    ----------
+    notes : sequence of str
+        Notes of the fit on its model.
+    """
+    if any(note.startswith(SAYS_WHAT_IS_SHARED) for note in notes):
+        return ""
+    return "The intervals are for these test sets: other items would move the scores of all models."

@@ -19,6 +19,7 @@ from bayeseval.fitting.report.sentences import (
     CALLED,
     aggregates_or_ranking,
     geometric_mean_sentence,
+    of_test_sets,
     residual_sentence,
 )
 from bayeseval.output.language_names import name_and_code
@@ -139,6 +140,7 @@ def format_results(
             tree["posterior"].attrs.get("published_shift"),
             unit,
             exponent,
+            "" if point_estimate else of_test_sets(run.get("notes") or ()),
         ),
         _components(components, estimands.noise_sources(tree), unit),
     ]
@@ -326,6 +328,7 @@ def _potential(
     published_shift: float | None,
     unit: str,
     exponent: int,
+    scope: str,
 ) -> str:
     n = len(table)
     title = f"Language potential{unit_text(unit, before=', ')}"
@@ -350,10 +353,12 @@ def _potential(
     if n > _ALL_LANGUAGES:
         columns = {k: [*cells[:_ENDS], "...", *cells[_ENDS:]] for k, cells in columns.items()}
     heading = wrapped(heading, indent="")
-    order = "highest potential first"
+    order = "Highest potential first"
     if shown["rank_lower"].notna().any():
         order += "; median ranks of languages that are close may be in another order"
-    return text_table(f"{heading}\n{wrapped(order)}", columns)
+    order += "."
+    lines = [heading, wrapped(order), *([wrapped(scope)] if scope else [])]
+    return text_table("\n".join(lines), columns)
 
 
 def _components(table: pd.DataFrame, sources: Sequence[str], unit: str) -> str:
