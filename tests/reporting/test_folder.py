@@ -265,9 +265,9 @@ def test_a_table_that_a_run_file_does_not_list_is_missing(copy: Path) -> None:
     ],
 )
 def test_a_table_that_is_damaged(copy: Path, content: bytes) -> None:
-    (copy / "tables" / "model_language.csv").write_bytes(content)
+    (copy / "tables" / "language_potential.csv").write_bytes(content)
     said = refused(copy)
-    assert "model_language.csv is damaged: not a table" in said
+    assert "language_potential.csv is damaged: not a table" in said
     assert said.endswith("; restore the file, or run the command that wrote the folder again")
 
 

@@ -195,8 +195,9 @@ def effect_checks(realised: Realised) -> list[Check]:
             own = realised.arrays.main_sd[factor]
             effects = independent_contrasts(related, own, effects)
             drawn = effects[realised.draws]
-        p = float(np.mean([stats.shapiro(row).pvalue for row in drawn]))
-        classical = stats.shapiro(effects.mean(axis=0))
+        some = slice(None, None, -(-effects.shape[1] // _MOST_SHAPIRO))
+        p = float(np.mean([stats.shapiro(row[some]).pvalue for row in drawn]))
+        classical = stats.shapiro(effects.mean(axis=0)[some])
         alike = "look normal" if judge(p) == "pass" else "do not look normal"
         checks.append(
             Check(

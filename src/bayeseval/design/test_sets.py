@@ -111,10 +111,10 @@ def shared_note(terms: Sequence[Term], unit: str) -> str:
         ``item`` or ``boot``: what showed it.
     """
     if not terms:
-        return f"{_NOTHING_SHARED}the column {unit} shows; their sampling errors are taken as independent"
-    return f"{_SHARED_NOTE}their correlated sampling errors are modelled by " + ", ".join(
-        term.name for term in terms
-    )
+        shown = f"the column {unit} shows; their sampling errors are taken as independent"
+        return f"{_NOTHING_SHARED}{shown}"
+    effects = ", ".join(term.name for term in terms)
+    return f"{_SHARED_NOTE}their correlated sampling errors are modelled by {effects}"
 
 
 def _add_items(

@@ -134,6 +134,8 @@ _NUMBERS: Final = ("_mean", "_sd", "_lower", "_upper", "_median")
 _MAX_BYTES: Final = 1 << 26
 _MAX_ROWS: Final = 500_000
 _MAX_CELL: Final = 10_000
+# Those that grow with models times languages or ranks, which a page can do without.
+_GROWING: Final = ("model_language", "rank_probabilities")
 _TRUTH: Final = {"True": True, "False": False}
 _WHOLE: Final = re.compile(r"-?[0-9]{1,18}")
 
@@ -250,7 +252,8 @@ def read_saved(folder: str | Path) -> SavedResults:
     ]
     check_inside(path, [str(one) for one in wanted])
     there = [one for one in wanted if (path / one).is_file()]
-    tables = {one.stem: _read_table(path / one) for one in there}
+    left_out = {one.stem for one in there if one.stem in _GROWING and _is_large(path / one)}
+    tables = {one.stem: _read_table(path / one) for one in there if one.stem not in left_out}
     # Later, because what a damaged table says itself is more exact.
     check_files(path, run, [str(one) for one in there])
     kinds = [name for name in _MAIN_TABLES if PurePosixPath(_TABLES, f"{name}.csv") in listed]
@@ -265,7 +268,7 @@ def read_saved(folder: str | Path) -> SavedResults:
             f"{', '.join(_MAIN_TABLES)}"
         )
     for name in _TOGETHER[_MAIN_TABLES[kinds[0]]]:
-        if name not in tables:
+        if name not in tables and name not in left_out:
             raise InputError(
                 f"{path / _TABLES / name}.csv is missing, or {RUN_FILE} does not list it; {_REMEDY}"
             )
@@ -277,7 +280,23 @@ def read_saved(folder: str | Path) -> SavedResults:
                 "was stopped before it was written; to have it in the results, "
                 + again(run, one.name)
             )
+    for name in sorted(left_out):
+        notice(
+            f"{path / _TABLES / name}.csv is too large for a page, which is made without it "
+            f"(at most {grouped(_MAX_ROWS)} rows and {grouped(_MAX_BYTES >> 20)} MiB)"
+        )
     return SavedResults(path, run, tables)
+
+
+def _is_large(path: Path) -> bool:
+    """Whether a table has more than a page reads."""
+    try:
+        if path.stat().st_size > _MAX_BYTES:
+            return True
+        with path.open("rb") as file:
+            return sum(1 for _ in file) > _MAX_ROWS + 1
+    except OSError as error:
+        raise InputError(f"{path} cannot be read ({error.strerror})") from error
 
 
 def _refuse_strangers(path: Path, tables: Mapping[str, pd.DataFrame]) -> None:
