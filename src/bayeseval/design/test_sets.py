@@ -254,7 +254,11 @@ def _by_cell(
         )
         beyond = rho[place] * own - means["task"][place]
         least = (rho - of_task_rho)[place] * own
-        shared[part] = np.maximum(beyond, least)[level]
+        found = np.maximum(beyond, least)
+        if part == "model_task":
+            # Where models share nothing of their own, what is beyond the task is noise of cells.
+            found = np.where(means[part][place] > 0.0, found, 0.0)
+        shared[part] = found[level]
         of_record = of_record - (rho - of_task_rho)
     rest = whole - np.sum(list(shared.values()), axis=0)
     return shared, np.maximum(rest, np.maximum(of_record, 0.0)[task] * whole)
