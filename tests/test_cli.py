@@ -660,3 +660,15 @@ def test_an_interrupt_of_the_report_says_that_the_tables_are_saved(
     monkeypatch.setattr("bayeseval.reporting.read_saved", stop)
     with pytest.raises(StoppedError, match=r"results are saved in .*, without the report; bayes"):
         renew_report(tmp_path)
+
+
+def test_an_output_folder_behind_a_missing_one_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["fit", "--benchmark", "mega", "--out", "none/../result"]) == 2
+    assert capsys.readouterr().err.endswith(
+        "error: --out none/../result: none is no folder, so that .. after it leads nowhere; give "
+        "the path without it\n"
+    )
+    assert not list(tmp_path.iterdir())

@@ -21,6 +21,7 @@ from bayeseval.cli._shared import echo_place
 from bayeseval.errors import InputError, SpecError
 from bayeseval.fitting.report import run_title
 from bayeseval.output.store import results_saved
+from bayeseval.output.text import terminal_width
 from bayeseval.readers.base import Head, file_bytes, text_lines
 from bayeseval.spec import load_spec
 
@@ -98,6 +99,8 @@ def test_an_output_that_takes_nothing_is_one_line(
 def test_a_closed_output_is_no_fault(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdout", None)
     assert main(["list", "models"]) == 0
+    # Tables ask for the width of a terminal.
+    assert terminal_width() is None
 
 
 def test_closed_descriptors_are_not_given_to_files(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,6 +12,7 @@ import pytest
 from statsmodels.regression.mixed_linear_model import MixedLM
 from statsmodels.tools.sm_exceptions import ConvergenceWarning
 
+import bayeseval as be
 from bayeseval.design import Design, build_design
 from bayeseval.engines import Draws, SamplerSettings, ml
 from bayeseval.errors import EngineError
@@ -103,6 +104,13 @@ def test_sampler_settings_are_refused(design: Design, setting: dict[str, int]) -
 def test_known_standard_errors_are_refused(design: Design) -> None:
     with pytest.raises(EngineError, match="known standard errors; ignore the column se"):
         ml.sample(replace(design, se=np.ones(design.n_records)), SamplerSettings())
+
+
+def test_noise_of_replicates_is_refused_before_the_fit() -> None:
+    table = be.simulate("additive", n_languages=4, n_tasks=2, n_models=4, n_seeds=3, seed=1)
+    replicated = build_design(table.records, load_spec("paper"))
+    with pytest.raises(EngineError, match=r"no noise of seed; take a spec with sources: \[\]"):
+        ml.sample(replicated, SamplerSettings())
 
 
 def test_a_design_without_models_is_refused(design: Design) -> None:

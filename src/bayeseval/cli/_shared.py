@@ -119,12 +119,10 @@ def _checked_formats(text: str) -> str:
 
 
 def _checked_out(folder: Path | None) -> Path | None:
-    # An empty text, as of `--out "$FOLDER"` without the variable, arrives as the path ".".
-    if folder is not None and not (folder.parts and str(folder).strip()):
-        raise InputError(
-            "--out is empty, blank or the current folder, which cannot be replaced as a whole; "
-            "give the path of another folder, or leave the option out"
-        )
+    from bayeseval.cli._targets import refuse_no_place
+
+    if folder is not None:
+        refuse_no_place(folder)
     return folder
 
 

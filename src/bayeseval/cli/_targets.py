@@ -8,12 +8,29 @@ from pathlib import Path
 from bayeseval.errors import InputError
 from bayeseval.output.store import RUN_FILE, read_json
 
-__all__ = ["refuse_results", "resolved"]
+__all__ = ["refuse_no_place", "refuse_results", "resolved"]
 
 
 def resolved(path: Path) -> Path:
     """The path without links; Path.resolve() raises for a link to itself, up to Python 3.12."""
     return Path(os.path.realpath(path))
+
+
+def refuse_no_place(folder: Path) -> None:
+    """Refuse an output folder that is none, or whose path changes when it is made."""
+    # An empty text, as of `--out "$FOLDER"` without the variable, arrives as the path ".".
+    if not (folder.parts and str(folder).strip()):
+        raise InputError(
+            "--out is empty, blank or the current folder, which cannot be replaced as a whole; "
+            "give the path of another folder, or leave the option out"
+        )
+    for place, part in enumerate(folder.parts):
+        before = Path(*folder.parts[:place])
+        if part == os.pardir and not before.is_dir():
+            raise InputError(
+                f"--out {folder}: {before} is no folder, so that {os.pardir} after it leads "
+                "nowhere; give the path without it"
+            )
 
 
 def refuse_results(folder: Path, target: Path | None, *, page: bool = False) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -131,10 +130,11 @@ def cite(folder: Folder, out: Out = None) -> None:
 
 def _write(text: str, out: Path | None) -> None:
     from bayeseval.output.store import replace_file, write_text
+    from bayeseval.output.text import is_terminal
 
     if out is None:
         # A file that is made of it keeps every character of the names.
-        typer.echo(for_terminal(text) if sys.stdout.isatty() else text, nl=False)
+        typer.echo(for_terminal(text) if is_terminal() else text, nl=False)
         return
     replace_file(partial(write_text, text), out)
     echo_place("Written", out, err=True)

@@ -22,6 +22,7 @@ from typing import Any, Final
 import numpy as np
 
 from bayeseval import names
+from bayeseval._text import any_of
 from bayeseval._typing import Floats, Index, Progress
 from bayeseval.design import Design
 from bayeseval.engines.base import Draws, SamplerSettings, resolve_settings
@@ -229,6 +230,13 @@ def _check_form(design: Design) -> None:
         raise EngineError(
             "engine ml fits the published model only, which has no known standard errors; "
             "ignore the column se, or use another engine"
+        )
+    own = [source.name for source in design.sources if source.name in names.NAMED_SOURCES]
+    if own:
+        raise EngineError(
+            "engine ml fits the published model only, which has no noise of "
+            f"{any_of(own, 'and')}; "
+            "take a spec with sources: [], which averages over them, or use another engine"
         )
     if all(term.name != names.MODEL for term in design.terms):
         raise EngineError("engine ml needs at least two models to estimate var(model)")

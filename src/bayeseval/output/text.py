@@ -15,6 +15,7 @@ __all__ = [
     "INDENT",
     "PARAGRAPH",
     "fits",
+    "is_terminal",
     "shorten_names",
     "terminal_width",
     "text_table",
@@ -35,9 +36,14 @@ _MOST_NAME: Final = 80
 _DEVELOPER: Final = re.compile(r"^[\w.-]+/(?=[^/\s]+$)")
 
 
+def is_terminal() -> bool:
+    """Whether the output goes to a terminal; it may be closed (``>&-``)."""
+    return sys.stdout is not None and sys.stdout.isatty()
+
+
 def terminal_width() -> int | None:
     """Columns of the terminal, at least 80; None where the output goes to a file or a pipe."""
-    if not sys.stdout.isatty():
+    if not is_terminal():
         return None
     return max(_LEAST_TERMINAL, shutil.get_terminal_size().columns)
 
