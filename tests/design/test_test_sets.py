@@ -298,10 +298,12 @@ def test_bootstraps_of_shared_test_sets_add_up_to_what_a_cell_has() -> None:
         shared += known[term.index]
     boot = next(source for source in design.sources if source.name == "boot")
     # What a cell has of its own and shares is that of its test set, or its proportion is more.
-    total = boot.share / of_mean * whole + shared
-    assert (total > whole * (1.0 - 1e-9)).all()
-    assert np.isclose(total, whole, rtol=1e-6).mean() > 0.7
-    assert 0.02 < boot.share.min() < boot.share.max() < 0.9
+    own = boot.share / of_mean
+    least = np.array([own[task == t].min() for t in range(TASKS)])[task]
+    assert (least > 0.0).all()
+    adds_up = np.isclose(own * whole + shared, whole, rtol=1e-6)
+    assert (adds_up | np.isclose(own, least, rtol=1e-9)).all()
+    assert adds_up.any() and (own * whole + shared >= whole * (1.0 - 1e-6)).all()
 
 
 def test_test_sets_of_bootstraps_with_labels_of_their_own_remain_independent() -> None:

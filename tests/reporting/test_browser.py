@@ -24,8 +24,8 @@ from tests.reporting.pages import MODELS, SCRIPT, odd_table, save
 
 _BROWSERS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
 _WIDTHS = {"wide": 1280, "phone": 390}
-# About one page in 500 that a headless Chromium opens never draws a frame: it stays without layout
-# observers and animation, whatever it contains. Such a page is opened again.
+# A headless Chromium never draws a frame of about one page in 1,000, whatever it contains: neither
+# animation nor observers of its layout run. Such a page is opened again.
 _TRIALS = 3
 _FRAME = """() => Promise.race([
     new Promise((done) => requestAnimationFrame(() => done(true))),

@@ -239,12 +239,12 @@ def _by_cell(
         return np.where(count > 0.5, _ratio(np.maximum(total, 0.0), count), alone)
 
     different = mean(("task", 1), ("language_task", -1), ("model_task", -1))
-    of_task_rho = _ratio(means["task"], different)
-    shared, of_record = {"task": means["task"][task]}, 1.0 - of_task_rho
+    rho_task = _ratio(means["task"], different)
+    shared, of_record = {"task": means["task"][task]}, 1.0 - rho_task
     for part in ("language_task", "model_task"):
         of_pairs, n_pairs, place, level = sums[part]
         typical = mean((part, 1))
-        rho = np.maximum(_ratio(means["task"] + means[part], typical), of_task_rho)
+        rho = np.maximum(_ratio(means["task"] + means[part], typical), rho_task)
         single = np.bincount(level[use], variance[use], len(place))
         measured = np.bincount(level[use], minlength=len(place))
         own = np.where(
@@ -253,13 +253,13 @@ def _by_cell(
             np.where(measured > 0, single, typical[place]),
         )
         beyond = rho[place] * own - means["task"][place]
-        least = (rho - of_task_rho)[place] * own
+        least = (rho - rho_task)[place] * own
         found = np.maximum(beyond, least)
         if part == "model_task":
             # Where models share nothing of their own, what is beyond the task is noise of cells.
             found = np.where(means[part][place] > 0.0, found, 0.0)
         shared[part] = found[level]
-        of_record = of_record - (rho - of_task_rho)
+        of_record = of_record - (rho - rho_task)
     rest = whole - np.sum(list(shared.values()), axis=0)
     return shared, np.maximum(rest, np.maximum(of_record, 0.0)[task] * whole)
 
@@ -287,7 +287,7 @@ def _shrunk(square: Floats, df: Floats, task: Index, use: Bools) -> Floats:
     n_tasks, has = int(task.max()) + 1, use & (df > 0)
     mean = _mean_by_task(square, task, has, n_tasks)[task]
     half = np.where(has, df, 1.0) / 2.0
-    # Outcomes that are all alike: less than one item in so many is another.
+    # Outcomes that are all alike have a variance as well; 2 / df of the mean stands in for their 0.
     value = np.where(square > 0.0, square, np.minimum(1.0 / half, 1.0) * mean)
     known = has & (mean > 0.0)
     log = np.log(np.where(known, value, 1.0)) - special.digamma(half) + np.log(half)

@@ -23,6 +23,7 @@ from bayeseval.records.coded import combined_key
 __all__ = [
     "KINDS",
     "PairSums",
+    "of_cells",
     "over_pairs",
     "shared_squares",
     "split_boot_variances",
@@ -175,6 +176,29 @@ def over_pairs(values: Floats, language: Index, model: Index) -> dict[str, float
     return {**sums, "all": float(values.sum() ** 2), "cell": float((values**2).sum())}
 
 
+def of_cells(square: float, n: Floats, pairs: float) -> PairSums:
+    """Sums over the pairs of a cell with itself.
+
+    Parameters
+    ----------
+    square : float
+        Sum of the squared deviations of all items.
+    n : array of float, shape (n_cells,)
+        Number of items of each cell.
+    pairs : float
+        Number of these pairs that count.
+    """
+    n_cells = float(len(n))
+    return PairSums(
+        products=square,
+        shared=float(n.sum()),
+        scaled=n_cells,
+        overlap=float((1.0 / n).sum()),
+        squares=n_cells,
+        pairs=pairs,
+    )
+
+
 def sums_of_task(
     cell: Index, unit: Index, centred: Floats, language: Index, model: Index
 ) -> dict[str, PairSums]:
@@ -191,7 +215,7 @@ def sums_of_task(
 
     Notes
     -----
-    Time and memory are linear in rows, and in the pairs of different item sets that share items.
+    Time and memory grow with the rows, and with the pairs of different item sets that share items.
     """
     order = np.lexsort((unit, cell))
     cell, unit, centred = cell[order], unit[order], centred[order]
@@ -201,16 +225,7 @@ def sums_of_task(
     squares = shared_squares(item_sets, set_of_cell, language, model)
     pairs = over_pairs(np.ones(n_cells), language, model)
     weight = 1.0 / n[cell]
-    sums = {
-        "cell": PairSums(
-            products=float((centred**2).sum()),
-            shared=float(len(cell)),
-            scaled=float(n_cells),
-            overlap=float((weight**2).sum()),
-            squares=squares["cell"],
-            pairs=pairs["cell"],
-        )
-    }
+    sums = {"cell": of_cells(float((centred**2).sum()), n, pairs["cell"])}
     groups = {"all": np.zeros_like(cell), "language": language[cell], "model": model[cell]}
     for kind, group in groups.items():
         _, both = np.unique(combined_key([group, unit]), return_inverse=True)
@@ -267,7 +282,7 @@ def shared_squares(
     for rows, ratio in _ratios(items):
         for kind, count in counts.items():
             sums[kind] += float(count.multiply(count[:, rows] @ ratio).sum())
-    return {**sums, "cell": float(len(item_set))}
+    return sums
 
 
 def _ratios(

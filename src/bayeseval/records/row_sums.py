@@ -17,6 +17,7 @@ from bayeseval.names import FACTORS
 from bayeseval.readers.scans import literal
 from bayeseval.records.item_pairs import (
     PairSums,
+    of_cells,
     over_pairs,
     shared_squares,
     split_boot_variances,
@@ -422,7 +423,7 @@ def _parts_of_task(
     language, model = cells.codes("language")[own], cells.codes("model")[own]
     items, item_set = _item_sets(cells, task, own)
     squares = shared_squares(items, item_set, language, model)
-    n, is_boot = float(len(own)), cells.groups.unit == "boot"
+    is_boot = cells.groups.unit == "boot"
     # A single bootstrap tells nothing of its noise.
     pairs = over_pairs(np.where(is_boot & (count[own] < 2), 0.0, 1.0), language, model)
     rows = sums[sums["task"] == task].set_index("kind")
@@ -437,14 +438,7 @@ def _parts_of_task(
         )
         for kind in ("all", "language", "model")
     }
-    by_kind["cell"] = PairSums(
-        float(square[own].sum()),
-        float(count[own].sum()),
-        n,
-        float((1.0 / count[own]).sum()),
-        n,
-        pairs["cell"],
-    )
+    by_kind["cell"] = of_cells(float(square[own].sum()), count[own], pairs["cell"])
     if not is_boot:
         return split_variances(by_kind)
     mean_square = square[own] / np.maximum(count[own] - 1.0, 1.0)

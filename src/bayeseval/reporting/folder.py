@@ -253,9 +253,10 @@ def read_saved(folder: str | Path) -> SavedResults:
     check_inside(path, [str(one) for one in wanted])
     there = [one for one in wanted if (path / one).is_file()]
     left_out = {one.stem for one in there if one.stem in _GROWING and _is_large(path / one)}
-    tables = {one.stem: _read_table(path / one) for one in there if one.stem not in left_out}
+    read = [one for one in there if one.stem not in left_out]
+    tables = {one.stem: _read_table(path / one) for one in read}
     # Later, because what a damaged table says itself is more exact.
-    check_files(path, run, [str(one) for one in there])
+    check_files(path, run, [str(one) for one in read])
     kinds = [name for name in _MAIN_TABLES if PurePosixPath(_TABLES, f"{name}.csv") in listed]
     if not kinds and "holdout" in run:
         raise InputError(
