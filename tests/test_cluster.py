@@ -9,13 +9,13 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pytest
-from distributed import Client, LocalCluster
+from distributed import Client, LocalCluster, WorkerPlugin
 
 import bayeseval as be
 from bayeseval import _cluster
@@ -102,24 +102,39 @@ def test_what_all_share_is_sent_to_each_worker_once(address: str, tmp_path: Path
     assert len(received) == len(set(received)) <= 2
 
 
+class KillOnce(WorkerPlugin):
+    """Ends the first worker that begins a second piece, in the midst of its work."""
+
+    def __init__(self, note: Path) -> None:
+        self.note = note
+        self.begun = 0
+
+    def transition(self, key: Any, start: str, finish: str, **_: Any) -> None:
+        self.begun += finish == "executing"
+        if self.begun < 2:
+            return
+        # The other worker, or the one that replaces this one, finds the note and goes on.
+        with suppress(FileExistsError), self.note.open("x") as file:
+            file.write(str(os.getpid()))
+            file.flush()
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
 def test_a_worker_killed_half_way_changes_nothing(
-    records: Records, address: str, client: Client
+    records: Records, address: str, client: Client, tmp_path: Path
 ) -> None:
     alone = be.compare(records, "additive", holdout=0.3, repeats=4, jobs=1)
-    before = client.run(os.getpid)
-    killed: list[int] = []
-
-    def kill_one(stage: str, done: int, total: int, remark: str) -> None:
-        if done == 1 and not killed:
-            busy = client.processing()
-            killed.append(before[next(one for one in before if busy[one])])
-            os.kill(killed[0], signal.SIGKILL)
-
-    found = be.compare(records, "additive", holdout=0.3, repeats=4, dask=address, progress=kill_one)
-    assert killed
+    before = set(client.run(os.getpid).values())
+    client.register_plugin(KillOnce(tmp_path / "killed"), name="kill once")
+    try:
+        found = be.compare(records, "additive", holdout=0.3, repeats=4, dask=address)
+    finally:
+        client.unregister_worker_plugin("kill once")
+    killed = int((tmp_path / "killed").read_text())
+    assert killed in before
     pd.testing.assert_frame_equal(found.predictions, alone.predictions, check_exact=True)
     pd.testing.assert_frame_equal(found.table, alone.table, check_exact=True)
-    assert killed[0] not in client.run(os.getpid).values()
+    assert killed not in client.run(os.getpid).values()
 
 
 def test_refits_and_simulations_are_the_same_as_here(records: Records, address: str) -> None:
