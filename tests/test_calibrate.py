@@ -41,6 +41,7 @@ from bayeseval.estimands.noise import CellNoise, model_components
 from bayeseval.estimands.predictor import linear_predictor
 from bayeseval.estimands.ranks import rank_draws
 from bayeseval.fitting.gate import ESS_PER_CHAIN, Gate
+from bayeseval.output._integrity import digest_of
 from bayeseval.output._locks import alone_in
 from bayeseval.records import Records
 from bayeseval.simulation import simulate
@@ -640,7 +641,7 @@ def test_an_interrupted_run_continues(located: list[pd.DataFrame], tmp_path: Pat
     marked = json.loads((folder / "000001.json").read_text())
     assert (marked["piece"], marked["result"]["status"]) == ("simulation 1", "fitted")
     marked["result"]["reason"] = "kept"
-    (folder / "000001.json").write_text(json.dumps(marked))
+    (folder / "000001.json").write_text(json.dumps(with_hash(marked)))
     calibration = few.run(jobs=1, work=tmp_path)
     assert calibration.statuses["reason"].tolist() == ["", "kept", ""]
     pd.testing.assert_frame_equal(
@@ -1057,10 +1058,16 @@ def test_force_replaces_a_damaged_folder(
     assert paths_of(tmp_path / "out") == ["seed 0"] * 2
 
 
+def with_hash(piece: dict[str, Any]) -> dict[str, Any]:
+    """A finished piece as it is kept, with the hash of its contents."""
+    contents = {key: piece[key] for key in ("piece", "result")}
+    return {**contents, "sha256": digest_of(contents)}
+
+
 def kept_as(number: int, **part: object) -> str:
     """A file of an unfinished run."""
     result = {"reason": "", "path": "", **part}
-    return json.dumps({"piece": f"simulation {number}", "result": result})
+    return json.dumps(with_hash({"piece": f"simulation {number}", "result": result}))
 
 
 @pytest.mark.parametrize(

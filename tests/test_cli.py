@@ -338,7 +338,7 @@ def test_auto_takes_numpyro_when_its_settings_are_given(
     assert run["sampling"] == {}
 
 
-@pytest.mark.parametrize("folder", ["", ".", " "])
+@pytest.mark.parametrize("folder", [".", " "])
 @pytest.mark.parametrize("command", ["fit", "compare", "sensitivity", "calibrate", "mexa"])
 def test_results_need_a_folder_of_their_own(
     command: str, folder: str, small: Path, capsys: pytest.CaptureFixture[str]
@@ -352,8 +352,19 @@ def test_results_need_a_folder_of_their_own(
     }
     assert main([command, *needed[command], "--out", folder]) == 2
     assert one_line(capsys.readouterr().err) == (
-        "error: --out is empty, blank or the current folder, which cannot be replaced as a whole; "
+        "error: --out is blank or the current folder, which cannot be replaced as a whole; "
         "give the path of another folder, or leave the option out\n"
+    )
+
+
+@pytest.mark.parametrize("command", [["cite"], ["report"], ["fit", "--out"], ["validate"]])
+def test_an_empty_argument_is_not_the_current_folder(
+    command: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*command, ""]) == 2
+    assert one_line(capsys.readouterr().err) == (
+        f"error: argument {len(command) + 1} (after '{command[-1]}') is empty, as one from a shell "
+        "variable that is not set is; give a value, or leave it out\n"
     )
 
 

@@ -39,12 +39,16 @@ def test_damaged_and_other_pieces_are_made_again(
     kept(tmp_path, "a", "b", "c").store(0, TABLE)
     kept(tmp_path, "a", "other", "c").store(1, TABLE)
     (tmp_path / "000002.json").write_text('{"piece": "c", "result": {"columns": 7}}')
+    kept(tmp_path, "a", "b", "c", "d").store(3, TABLE)
+    edited = tmp_path / "000003.json"
+    edited.write_text(edited.read_text().replace("1e-300", "2e-300"))
     (tmp_path / "000009.json").write_text("{}")
-    assert sorted(kept(tmp_path, "a", "b", "c").find()) == [0]
+    assert sorted(kept(tmp_path, "a", "b", "c", "d").find()) == [0]
     said = capsys.readouterr().err.splitlines()
     assert said == [
         f"{tmp_path / '000001.json'} is of another piece than b; b is made again",
         f"{tmp_path / '000002.json'} is damaged: it is not what c found; c is made again",
+        f"{edited} was edited or is damaged: its contents have another SHA-256; d is made again",
     ]
 
 

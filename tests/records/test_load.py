@@ -148,7 +148,8 @@ def test_flags_and_mapping_files_choose_columns(tmp_path: Path) -> None:
         ({"scor": "F1"}, "unknown name 'scor'; did you mean 'score'?"),
         ({"model": "modl"}, "no column 'modl', which was given for 'model'; did you mean 'model'"),
         ({"score": "F1", "n": "F1"}, "'F1' is mapped to both 'score' and 'n'"),
-        ({"score": None}, "no column for 'score'"),
+        ({"score": None}, "the column 'score' is needed and cannot be ignored; name it, or leave"),
+        ({"model": None}, "the column 'model' is needed and cannot be ignored; name it, or leave"),
     ],
 )
 def test_a_wrong_mapping_is_refused(
@@ -362,7 +363,8 @@ def test_dates_among_scores_are_called_dates(tmp_path: Path, text: str) -> None:
 @pytest.mark.parametrize("text", ["oops", "v 12", "1-2", "model-7b", "12.5.6"])
 def test_other_texts_among_scores_are_no_dates(tmp_path: Path, text: str) -> None:
     path = _text(tmp_path / "t.csv", f"{HEAD}\ngpt,en,a,{text}\nb,sw,a,3\n")
-    with pytest.raises(InputError, match=f"score '{re.escape(text)}' is not a number$"):
+    said = f"score '{re.escape(text)}' is not a number; correct it, or leave the cell empty if it"
+    with pytest.raises(InputError, match=f"{said} is missing$"):
         load(path)
 
 

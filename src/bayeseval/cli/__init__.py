@@ -43,6 +43,7 @@ from bayeseval.cli.reporting import cite, report
 from bayeseval.errors import (
     BayesevalError,
     ConvergenceWarning,
+    InputError,
     addressing_command_line,
     did_you_mean,
 )
@@ -179,6 +180,7 @@ def _flush_log() -> None:
 def _run(arguments: Sequence[str] | None) -> int:
     words = list(sys.argv[1:] if arguments is None else arguments)
     try:
+        _refuse_empty(words)
         if not {*words} & _LIGHT:
             check_address_space()
         with (
@@ -206,6 +208,17 @@ def _run(arguments: Sequence[str] | None) -> int:
     if code == EXIT_INTERRUPTED:
         _print_error(f"interrupted; {_UNSAVED}")
     return code if isinstance(code, int) else 0
+
+
+def _refuse_empty(words: Sequence[str]) -> None:
+    """Refuse an empty argument, which as a path would mean the current folder."""
+    if "" in words:
+        place = words.index("")
+        before = f" (after {show(words[place - 1])})" if place else ""
+        raise InputError(
+            f"argument {place + 1}{before} is empty, as one from a shell variable that is not set "
+            "is; give a value, or leave it out"
+        )
 
 
 @contextlib.contextmanager

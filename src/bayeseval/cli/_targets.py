@@ -18,10 +18,9 @@ def resolved(path: Path) -> Path:
 
 def refuse_no_place(folder: Path) -> None:
     """Refuse an output folder that is none, or whose path changes when it is made."""
-    # An empty text, as of `--out "$FOLDER"` without the variable, arrives as the path ".".
     if not (folder.parts and str(folder).strip()):
         raise InputError(
-            "--out is empty, blank or the current folder, which cannot be replaced as a whole; "
+            "--out is blank or the current folder, which cannot be replaced as a whole; "
             "give the path of another folder, or leave the option out"
         )
     for place, part in enumerate(folder.parts):

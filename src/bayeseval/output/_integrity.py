@@ -23,6 +23,7 @@ __all__ = [
     "check_names",
     "check_seal",
     "check_version",
+    "digest_of",
     "file_hashes",
     "files_of_others",
     "hashes_without",
@@ -161,7 +162,7 @@ def sealed(run: Mapping[str, Any]) -> dict[str, Any]:
         As JSON has it: texts, numbers, lists and mappings.
     """
     contents = {key: value for key, value in run.items() if key != SEAL}
-    return {**contents, SEAL: _digest(contents)}
+    return {**contents, SEAL: digest_of(contents)}
 
 
 def check_seal(path: Path, run: Mapping[str, Any]) -> None:
@@ -172,15 +173,15 @@ def check_seal(path: Path, run: Mapping[str, Any]) -> None:
     InputError
         If its contents are not those that the hash is of.
     """
-    if SEAL in run and run[SEAL] != _digest({k: v for k, v in run.items() if k != SEAL}):
+    if SEAL in run and run[SEAL] != digest_of({k: v for k, v in run.items() if k != SEAL}):
         raise InputError(
             f"{path} was edited or is damaged: its contents have another SHA-256 than "
             f"{SEAL} states; put the original back, or {again(run)}"
         )
 
 
-def _digest(contents: Mapping[str, Any]) -> str:
-    """Of the contents, whatever their order and the white space between them."""
+def digest_of(contents: Mapping[str, Any]) -> str:
+    """SHA-256 of contents as JSON has them, whatever their order and the white space between."""
     text = json.dumps(contents, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode("ascii")).hexdigest()
 

@@ -20,6 +20,7 @@ from bayeseval._optional import versions
 from bayeseval._progress import notice
 from bayeseval.errors import InputError, by_option, wording
 from bayeseval.output._files import read_json, replace_json
+from bayeseval.output._integrity import HASHES, digest_of
 from bayeseval.output._locks import alone_in
 
 __all__ = [
@@ -61,7 +62,7 @@ class Kept(Generic[Result]):
     def store(self, position: int, result: Result) -> None:
         """Keep one piece, as a whole or not at all."""
         value = {"piece": self.names[position], "result": dict(self.to_json(result))}
-        replace_json(value, self.folder / f"{position:06d}.json")
+        replace_json({**value, HASHES: digest_of(value)}, self.folder / f"{position:06d}.json")
 
     def find(self) -> dict[int, Result]:
         """The pieces that are there, by position.
@@ -81,10 +82,13 @@ class Kept(Generic[Result]):
     def _read(self, path: Path, name: str) -> Result:
         value = read_json(path)
         try:
-            if value["piece"] == name:
+            is_own = value["piece"] == name
+            if is_own and value.pop(HASHES) == digest_of(value):
                 return self.from_json(value["result"])
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise InputError(f"{path} is damaged: it is not what {name} found") from error
+        if is_own:
+            raise InputError(f"{path} was edited or is damaged: its contents have another SHA-256")
         raise InputError(f"{path} is of another piece than {name}")
 
 

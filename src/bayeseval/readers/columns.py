@@ -206,6 +206,11 @@ def resolve_columns(
             )
         if theirs is not None:
             chosen[our] = _find_column(theirs, names, source=source, our=our)
+        elif our in ("model", "score"):
+            raise InputError(
+                f"{source}: the column {our!r} is needed and cannot be ignored; name it, or leave "
+                "the choice to the names of the columns"
+            )
     _refuse_shared(chosen, source)
     used = set(chosen.values())
     free = [name for name in names if name not in used]

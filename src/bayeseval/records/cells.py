@@ -201,10 +201,11 @@ def _explain(cell: Any) -> str:
     text = cell.strip()
     if _NUMBER.fullmatch(text):
         return f"{shown} is not finite (too large for a number)"
+    empty = "leave the cell empty if it is missing"
     if text.casefold() in MISSING_WORDS:
-        return f"{shown} is not a number; leave the cell empty if it is missing"
+        return f"{shown} is not a number; {empty}"
     if text.casefold().lstrip("+-") in {"inf", "infinity"}:
         return f"{shown} is not finite"
     if text.endswith("%"):
         return f"{shown} has a percent sign; write the number alone"
-    return f"{shown} is not a number{score_hint(text)}"
+    return f"{shown} is not a number{score_hint(text) or f'; correct it, or {empty}'}"
