@@ -164,7 +164,8 @@ def parse_numbers(
     if bad.size:
         first = int(bad[0])
         others = f"; {counted(int(bad.size), 'such cell')} in the file" if bad.size > 1 else ""
-        raise InputError(f"{table.at(first, column)}: {name} {_explain(cells[first])}{others}")
+        problem = _explain(cells[first], name)
+        raise InputError(f"{table.at(first, column)}: {name} {problem}{others}")
     numbers[~filled] = np.nan
     # -0.0 and 0.0 are the same score and must hash alike.
     return numbers + 0.0
@@ -185,7 +186,7 @@ def _number(cell: Any) -> float | None:
         return None
 
 
-def _explain(cell: Any) -> str:
+def _explain(cell: Any, name: str) -> str:
     """Why a cell is not a finite number, and what to write instead."""
     shown = show(cell)
     if isinstance(cell, bool | np.bool_):
@@ -208,4 +209,6 @@ def _explain(cell: Any) -> str:
         return f"{shown} is not finite"
     if text.endswith("%"):
         return f"{shown} has a percent sign; write the number alone"
-    return f"{shown} is not a number{score_hint(text) or f'; correct it, or {empty}'}"
+    # The callers know what to do about other columns.
+    remedy = f"; correct it, or {empty}" if name == "score" else ""
+    return f"{shown} is not a number{score_hint(text) or remedy}"

@@ -41,8 +41,11 @@ _BLOCK: Final = 10_000_000
 # A product of sparse matrices takes about so many times as long as one of full ones, by operation.
 _SPARSE: Final = 50.0
 
-# A covariance of bootstraps counts from so many of the standard errors that it has where the
-# test sets are independent. Equal labels need not mean equal test sets.
+# Groups up to which a standard error includes what other parts share: a few seconds.
+_MOST_GROUPS: Final = 2000
+
+# A covariance of bootstraps counts from so many of the standard errors that it has where no
+# test sets are shared but by the other parts. Equal labels need not mean equal test sets.
 _CLEAR: Final = 2.0
 
 
@@ -130,41 +133,111 @@ def split_variances(sums: dict[str, PairSums]) -> Floats:
     return np.array([task, by_language, by_model, record])
 
 
-def split_boot_variances(sums: dict[str, PairSums], spread: dict[str, float]) -> Floats:
+def split_boot_variances(
+    sums: dict[str, PairSums], mean_square: Floats, language: Index, model: Index
+) -> Floats:
     """The four variances of a test set in one task: task, language, model, record.
 
     Parameters
     ----------
     sums : dict of str to PairSums
         By kind, of bootstraps in the place of items.
-    spread : dict of str to float
-        By kind: sum over the pairs of the products of both cells' mean squares.
+    mean_square : array of float, shape (n_cells,)
+        Variance of each cell over its bootstraps.
+    language, model : array of int, shape (n_cells,)
 
     Notes
     -----
     The scores of a cell on B bootstraps are draws about its score, so that their covariance is
-    not divided by B. A sum of products over independent test sets has the variance
-    2 x spread x known / pairs. A part is set to 0 unless it is above two such standard errors.
+    not divided by B. A part is set to 0 unless it is above two of the standard errors that it has
+    where nothing but the other parts is shared (:func:`_trace`).
     """
+    both = sums["cell"]
+    pairs = {
+        "task": sums["all"] - sums["language"] - sums["model"] + both,
+        "language": sums["language"] - both,
+        "model": sums["model"] - both,
+    }
+    counts = {kind: of_kind.pairs for kind, of_kind in pairs.items()}
+    known = {kind: of_kind.known for kind, of_kind in pairs.items()}
+    found = {
+        kind: of_kind.products / known[kind] if known[kind] else 0.0
+        for kind, of_kind in pairs.items()
+    }
+    sd = np.sqrt(mean_square)
+    products = over_pairs(sd, language, model)
+    typical = {
+        "task": products["all"] - products["language"] - products["model"] + products["cell"],
+        "language": products["language"] - products["cell"],
+        "model": products["model"] - products["cell"],
+    }
 
-    def beyond(base: float, pairs: PairSums, products_of_squares: float) -> float:
-        if not pairs.known:
+    def rho(kind: str, covariance: float) -> float:
+        of_pairs = typical[kind] / counts[kind] if counts[kind] > 0.5 else 0.0
+        return min(max(covariance, 0.0) / of_pairs, 1.0) if of_pairs > 0.0 else 0.0
+
+    def beyond(kind: str, base: float, others: dict[str, float]) -> float:
+        if not known[kind]:
             return 0.0
-        excess = pairs.products / pairs.known - base
-        error = np.sqrt(2.0 * max(products_of_squares, 0.0) / (pairs.pairs * pairs.known))
-        return excess if excess > _CLEAR * error else 0.0
+        weights = {kind: 1.0 / counts[kind]} | ({"task": -1.0 / counts["task"]} if base else {})
+        trace = _trace(weights, others, sd, language, model)
+        error = np.sqrt(2.0 * max(trace, 0.0) * counts[kind] / known[kind])
+        return found[kind] - base if found[kind] - base > _CLEAR * error else 0.0
 
-    both, alone = sums["cell"], spread["cell"]
-    task = beyond(
-        0.0,
-        sums["all"] - sums["language"] - sums["model"] + both,
-        spread["all"] - spread["language"] - spread["model"] + alone,
-    )
-    by_language = beyond(task, sums["language"] - both, spread["language"] - alone)
-    by_model = beyond(task, sums["model"] - both, spread["model"] - alone)
+    alone = {kind: rho(kind, found[kind]) for kind in ("language", "model")}
+    task = beyond("task", 0.0, alone)
+    shared = {"task": rho("task", task)}
+    beside = {kind: rho(kind, found[kind] - task) for kind in ("language", "model")}
+    by_language = beyond("language", task, shared | {"model": beside["model"]})
+    by_model = beyond("model", task, shared | {"language": beside["language"]})
     total = both.products / both.known if both.known else 0.0
-    shared = task + by_language + by_model
-    return np.array([task, by_language, by_model, max(total - shared, 0.0)])
+    rest = max(total - task - by_language - by_model, 0.0)
+    return np.array([task, by_language, by_model, rest])
+
+
+def _trace(
+    weights: dict[str, float], rho: dict[str, float], sd: Floats, language: Index, model: Index
+) -> float:
+    """Trace of W S W S: half the variance of x' W x for normal x with the covariance matrix S.
+
+    W has a weight for each pair of cells of a kind (``task``: of different languages and models),
+    and the correlation of two cells in S is the sum of those of what they have in common.
+    With an indicator column for each group, both are of low rank but for their diagonals.
+    """
+    n_languages, n_models = int(language.max()) + 1, int(model.max()) + 1
+    if 1 + n_languages + n_models > _MOST_GROUPS:
+        rho = {}
+    cell = np.arange(len(sd))
+    place = np.concatenate([0 * cell, 1 + language, 1 + n_languages + model])
+    ones = np.ones(len(place)), (np.tile(cell, 3), place)
+    groups = sparse.coo_array(ones, shape=(len(sd), 1 + n_languages + n_models)).tocsr()
+
+    def by_group(values: tuple[float, float, float]) -> Floats:
+        return np.repeat(values, (1, n_languages, n_models))
+
+    def gram(value: Floats) -> sparse.csr_array:
+        return groups.T @ groups.multiply(value[:, None]).tocsr()
+
+    task, of_language, of_model = (weights.get(kind, 0.0) for kind in ("task", "language", "model"))
+    # Those of the same cell are in all three groups.
+    diagonal = task - of_language - of_model
+    within = by_group((task, of_language - task, of_model - task))
+    common = by_group((rho.get("task", 0.0), rho.get("language", 0.0), rho.get("model", 0.0)))
+    own = sd**2 * max(1.0 - sum(rho.values()), 0.0)
+    squares = gram(own).power(2)
+    trace = float(within @ (squares @ within))
+    trace += diagonal**2 * float((own**2).sum()) + 2.0 * diagonal * float(
+        within @ gram(own**2).diagonal()
+    )
+    if common.any():
+        one, two, cross = (gram(value).toarray() for value in (sd, sd**2, own * sd))
+        mixed = common[:, None] * (one @ (within[:, None] * one) + diagonal * two)
+        trace += float((mixed * mixed.T).sum())
+        through = gram(own).toarray() @ (within[:, None] * one) + diagonal * cross
+        trace += 2.0 * float((within[:, None] * (through @ (common[:, None] * one))).trace())
+        rest = cross @ (within[:, None] * one) + diagonal * gram(own * sd**2).toarray()
+        trace += 2.0 * diagonal * float((common[:, None] * rest).trace())
+    return trace
 
 
 def over_pairs(values: Floats, language: Index, model: Index) -> dict[str, float]:

@@ -9,7 +9,6 @@ import numpy as np
 from bayeseval._typing import Floats
 from bayeseval.records.coded import combined_key
 from bayeseval.records.item_pairs import (
-    over_pairs,
     split_boot_variances,
     split_variances,
     sums_of_task,
@@ -121,7 +120,7 @@ def boot_variance(records: Records, cells: CellTable) -> BootVariance | None:
         language, model = cells.codes["language"][own], cells.codes["model"][own]
         sums = sums_of_task(local, number, centred[rows], language, model)
         mean_square = np.bincount(local, centred[rows] ** 2) / (n[own] - 1.0)
-        parts[:, task] = split_boot_variances(sums, over_pairs(mean_square, language, model))
+        parts[:, task] = split_boot_variances(sums, mean_square, language, model)
     parts.flags.writeable = False
     return BootVariance(*parts)
 

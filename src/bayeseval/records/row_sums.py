@@ -442,7 +442,7 @@ def _parts_of_task(
     if not is_boot:
         return split_variances(by_kind)
     mean_square = square[own] / np.maximum(count[own] - 1.0, 1.0)
-    return split_boot_variances(by_kind, over_pairs(mean_square, language, model))
+    return split_boot_variances(by_kind, mean_square, language, model)
 
 
 def _item_sets(cells: _Cells, task: int, own: Index) -> tuple[Any, Index]:
