@@ -189,7 +189,7 @@ class Prepared:
             If the engine refuses the design or a setting.
         """
         started = time.perf_counter()
-        tree, gate, used = self._attempt(self.settings, progress, estimands)
+        tree, gate, used = self._attempt(self.settings, progress, estimands, is_last=False)
         retried = gate.status == "fail"
         if retried:
             if progress is not None:
@@ -199,7 +199,7 @@ class Prepared:
                     1,
                     "the convergence gate failed; sampling again with stricter settings",
                 )
-            tree, gate, used = self._attempt(_stricter(used), progress, estimands)
+            tree, gate, used = self._attempt(_stricter(used), progress, estimands, is_last=True)
         _add_left_out(tree, self.design, self.leave_out, progress)
         notes = _add_predictive(tree, self.design, used, progress) if self.predictive else []
         seconds = time.perf_counter() - started
@@ -218,7 +218,12 @@ class Prepared:
         return Fit(data=tree, run=run)
 
     def _attempt(
-        self, settings: SamplerSettings, progress: Progress | None, estimands: bool
+        self,
+        settings: SamplerSettings,
+        progress: Progress | None,
+        estimands: bool,
+        *,
+        is_last: bool,
     ) -> tuple[xr.DataTree, Gate, SamplerSettings]:
         import xarray as xr
 
@@ -226,6 +231,9 @@ class Prepared:
 
         result = load_engine(self.engine.name)(self.design, settings, progress=progress)
         tree = to_tree(self.design, result, engine=self.engine.name)
+        if not is_last and (early := _failed_scalars(tree)) is not None:
+            # Whatever is derived fails with them, and takes most of the time of large tables.
+            return tree, early, result.settings
         constant = tree["constant_data"].to_dataset()
         comparison = _comparison_data(self.records, self.pairs, self.margin)
         attrs = {**constant.attrs, **comparison.attrs}
@@ -369,6 +377,17 @@ def _refuse_more_than_memory(design: Design, settings: SamplerSettings, engine: 
         f"{needed / 1e9:.1f} GB of memory, and {free / 1e9:.1f} GB are free; give fewer "
         f"{argument('draws')} (at most {grouped(most)} per chain) or a smaller model"
     )
+
+
+def _failed_scalars(tree: xr.DataTree) -> Gate | None:
+    """The gate of the parameters without levels, if it fails; they are few."""
+    import xarray as xr
+
+    posterior = tree["posterior"].to_dataset()
+    scalars = [name for name, values in posterior.data_vars.items() if values.ndim == 2]
+    without_levels = tree.assign(posterior=xr.DataTree(posterior[scalars]))
+    gate = convergence_gate(without_levels)
+    return gate if gate.n_quantities and gate.status == "fail" else None
 
 
 def _stricter(used: SamplerSettings) -> SamplerSettings:
