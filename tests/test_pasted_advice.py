@@ -659,7 +659,7 @@ OTHERS: dict[str, str] = {
     "planning/next_run.py:next_cells": "tests/test_next.py",
     "planning/run.py:read_costs": _OWN_VALUE,
     "planning/run.py:_facets": _OWN_VALUE,
-    "planning/run.py:_grid": _OWN_VALUE,
+    "planning/grid.py:read_levels": _OWN_VALUE,
     "planning/run.py:number_between": _OWN_VALUE,
     "planning/run.py:plan": _OWN_VALUE,
     "readers/helm.py:_read.scores_of": _WITHOUT_VALUE,

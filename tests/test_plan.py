@@ -240,6 +240,46 @@ def test_best_is_that_of_a_loop_over_all_designs(known: Fit) -> None:
     assert found.sentence.startswith("Cheapest design with an sd of the difference of at most 1.6")
 
 
+@pytest.mark.parametrize("target", [{"target_sd": 0.8}, {"target_probability": 0.972}])
+@pytest.mark.parametrize("costs", [Costs(item=1.0), Costs(language=7.0, task=2.0, seed=1.0)])
+def test_all_numbers_of_languages_and_tasks_are_searched(
+    plain: Fit, target: dict[str, float], costs: Costs
+) -> None:
+    found = plan(plain, costs=costs, **target).best
+    assert found is not None
+    every = plan(
+        plain,
+        languages=range(2, 25),
+        tasks=range(1, 9),
+        costs=costs,
+        **target,
+    )
+    assert every.best is not None
+    for name in ("cost", "sd_difference_mean", "p_correct_mean"):
+        assert found[name] == pytest.approx(every.best[name], rel=1e-12), name
+    # Negative control: the cheapest design of the grid alone costs more.
+    grid = every.table[
+        every.table["reaches_target"]
+        & every.table["languages"].isin([2, 3, 6, 12, 24])
+        & every.table["tasks"].isin([1, 2, 4, 8])
+    ]
+    assert found["cost"] < grid["cost"].min()
+
+
+def test_the_answer_says_what_was_searched_and_what_the_table_has(plain: Fit) -> None:
+    answer = plan(plain, target_sd=2.0)
+    assert " Designs with 2 to 24 languages and 1 to 8 tasks were compared." in answer.sentence
+    assert answer.sentence.endswith(" The present design reaches it, too.")
+    assert not any(note.startswith("present: ") for note in answer.notes)
+    rows = table(TASKS, replicates=False).drop(index=[3, 7, 20])
+    records = be.Records.from_frame(rows, name="gaps", units=(0.0, 100.0))
+    with_gaps = be.fit(records, {"name": "small"}, engine="marginal", draws=400, chains=2)
+    assert plan(with_gaps).notes[0] == (
+        "present: as if all 4 models had a score in all 12 pairs of a language and a task; the "
+        "table has 45 of these 48 cells"
+    )
+
+
 def test_an_unreachable_target_is_said_with_what_is_missing(known: Fit) -> None:
     found = plan(known, target_sd=0.01, seeds=[1, 2], items=[1.0], languages=[6])
     assert found.best is None

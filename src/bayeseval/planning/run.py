@@ -7,17 +7,17 @@ and targets.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from itertools import product
+from functools import partial
 from typing import TYPE_CHECKING, get_args
 
 import numpy as np
 
 from bayeseval import names
-from bayeseval._arguments import as_list, as_number, as_texts
+from bayeseval._arguments import as_number, as_texts
 from bayeseval._calls import explained
-from bayeseval._text import any_of
+from bayeseval._text import any_of, counted, grouped
 from bayeseval.errors import InputError, argument, did_you_mean
 from bayeseval.estimands.plan_variances import (
     Facet,
@@ -32,6 +32,7 @@ from bayeseval.estimands.planning import (
     reaches_targets,
     study_table,
 )
+from bayeseval.estimands.read import read_arrays
 from bayeseval.fitting.fitted import Fit, check_fit
 from bayeseval.fitting.gate import GATE_FAILED, warn_of_gates
 from bayeseval.fitting.report.model_tables import shown_exponent
@@ -44,24 +45,16 @@ from bayeseval.planning.container import (
     check_size,
     sd_digits,
 )
+from bayeseval.planning.grid import grid_of, read_levels, with_cheapest
 
 if TYPE_CHECKING:
     import pandas as pd
+    import xarray as xr
 
 __all__ = ["Costs", "Plan", "number_between", "plan", "read_costs"]
 
-_MAX_STUDIES = 10_000
-# Around the present design; every number is a multiple of what there is.
-_STEPS = (0.25, 0.5, 1.0, 2.0, 4.0)
-_SEEDS = (1, 2, 3, 5, 10, 20)
-_PROMPTS = (1, 2, 5, 10, 20)
 # In the order of sentences.
 _WORDS = ("languages", "tasks", "prompts", "seeds", "items")
-_UNKNOWN = {
-    "seeds": "replicates by seed",
-    "items": "test-set noise",
-    "prompts": "several prompts or judges of a cell",
-}
 
 
 @explained
@@ -166,7 +159,17 @@ def plan(
     variances = read_plan_variances(fit.data, fixed=fixed_facets, seed=int(fit.run["seed"]))
     present = present_study(fit.data, variances)
     asked = dict(zip(FACETS, (seeds, items, languages, tasks, prompts), strict=True))
-    grid = _grid(asked, present, variances, test_size=test_size)
+    levels = read_levels(asked, present, variances, test_size=test_size)
+    free = [f for f in ("languages", "tasks") if asked[f] is None and len(levels[f]) > 1]
+    levels = with_cheapest(
+        levels,
+        free,
+        variances,
+        cost=partial(costs.of, test_size=test_size),
+        target_sd=target_sd,
+        target_probability=target_probability,
+    )
+    grid = grid_of(levels)
     studies = [present, *(study for study in grid if not _same(study, present))]
     table = study_table(variances, studies, ci_prob=ci_prob)
     place = list(table.columns).index(FACETS[-1]) + 1
@@ -203,8 +206,13 @@ def plan(
             variances=variances,
             test_size=test_size,
             exponent=exponent,
+            tried=_tried(levels, free),
         ),
-        notes=((GATE_FAILED,) if fit.gate.status == "fail" else ()) + variances.notes,
+        notes=(
+            *((GATE_FAILED,) if fit.gate.status == "fail" else ()),
+            *_incomplete(fit.data),
+            *variances.notes,
+        ),
         target_sd=target_sd,
         target_probability=target_probability,
         test_size=test_size,
@@ -272,68 +280,6 @@ def _same(one: Study, other: Study) -> bool:
     return bool(np.array_equal(one, other, equal_nan=True))
 
 
-def _grid(
-    asked: dict[str, Sequence[int] | Sequence[float] | None],
-    present: Study,
-    variances: PlanVariances,
-    *,
-    test_size: float | None,
-) -> list[Study]:
-    levels = {}
-    for facet in FACETS:
-        here = float(getattr(present, facet))
-        given = asked[facet]
-        if given is None:
-            levels[facet] = _around(facet, here, variances, test_size)
-            continue
-        values = as_list(argument(facet), given, of="numbers")
-        wanted = [as_number(argument(facet), value) for value in values]
-        if not wanted:
-            raise InputError(f"{facet}: no number given")
-        for value in wanted:
-            whole = facet != "items"
-            if not (math.isfinite(value) and value > 0.0 and (not whole or value == int(value))):
-                kind = "whole numbers of at least 1" if whole else "numbers above 0"
-                raise InputError(f"{argument(facet)} must be {kind}, got {value:g}")
-        levels[facet] = sorted(set(wanted))
-        if facet == "items" and test_size is not None:
-            levels[facet] = [value / test_size for value in levels[facet]]
-        if math.isnan(here):
-            raise InputError(
-                f"{facet} cannot be planned: the table of this fit has no information on "
-                f"{_UNKNOWN[facet]}"
-            )
-        if facet in ("languages", "tasks") and here == 1.0 and levels[facet] != [1.0]:
-            raise InputError(
-                f"{facet} cannot be planned: this fit has a single {facet[:-1]}, so the effect of "
-                "others is not known"
-            )
-    number = math.prod(len(values) for values in levels.values())
-    if number > _MAX_STUDIES:
-        raise InputError(f"the grid has {number} designs, more than {_MAX_STUDIES}; ask for fewer")
-    return [Study(*values) for values in product(*(levels[facet] for facet in FACETS))]
-
-
-def _around(
-    facet: str, here: float, variances: PlanVariances, test_size: float | None
-) -> list[float]:
-    """Levels around the present one; just that one where nothing else can be said."""
-    if math.isnan(here):
-        return [math.nan]
-    if facet == "items":
-        if test_size is None:
-            return list(_STEPS)
-        return sorted({max(1.0, np.ceil(step * test_size)) / test_size for step in _STEPS})
-    if facet == "seeds":
-        return sorted({*map(float, _SEEDS), here})
-    if facet == "prompts":
-        return sorted({*map(float, _PROMPTS), here})
-    # The present levels of a fixed facet are the ones that matter.
-    if here == 1.0 or facet[:-1] in variances.fixed:
-        return [here]
-    return sorted({float(max(1, round(step * here))) for step in _STEPS})
-
-
 def _design(row: pd.Series, test_size: float | None) -> str:
     texts = []
     for facet in _WORDS[:-1]:
@@ -365,6 +311,7 @@ def _sentence(
     variances: PlanVariances,
     test_size: float | None,
     exponent: int,
+    tried: str,
 ) -> str:
     """The answer; table and target are in units of 10^exponent."""
     unit = unit_text(score_unit(None, exponent), before=" ")
@@ -383,7 +330,8 @@ def _sentence(
         row = table.iloc[best]
         return (
             f"Cheapest design with {goal}: {_design(row, test_size)}; "
-            f"{_precision(row, unit, digits)}; cost {row['cost']:g}."
+            f"{_precision(row, unit, digits)}; cost {row['cost']:g}.{tried}"
+            + (" The present design reaches it, too." if _dearer_present(table, best) else "")
         )
     grid = table[table["in_grid"]]
     row = grid.iloc[int(np.argmin(grid["sd_difference_mean"]))]
@@ -408,6 +356,32 @@ def _sentence(
             else ""
         )
     )
+
+
+def _tried(levels: Mapping[str, Sequence[float]], free: Sequence[str]) -> str:
+    """Between which numbers the cheapest design was looked for."""
+    ranges = [f"{levels[facet][0]:g} to {levels[facet][-1]:g} {facet}" for facet in free]
+    return f" Designs with {' and '.join(ranges)} were compared." if ranges else ""
+
+
+def _dearer_present(table: pd.DataFrame, best: int) -> bool:
+    """Whether the present design, the first row, reaches the targets at a higher cost."""
+    return best != 0 and bool(table["reaches_target"].iloc[0])
+
+
+def _incomplete(tree: xr.DataTree) -> list[str]:
+    """That the present design is taken as complete, where the table is not."""
+    arrays = read_arrays(tree)
+    index = [arrays.index[factor] for factor in (names.MODEL, names.LANGUAGE, names.TASK)]
+    models, languages, tasks = (int(codes.max()) + 1 for codes in index)
+    n_cells = len(np.unique(np.stack(index), axis=1).T)
+    if n_cells == models * languages * tasks:
+        return []
+    return [
+        f"present: as if all {counted(models, 'model')} had a score in all "
+        f"{counted(languages * tasks, 'pair')} of a language and a task; the table has "
+        f"{grouped(n_cells)} of these {grouped(models * languages * tasks)} cells"
+    ]
 
 
 def _limit(table: pd.DataFrame, variances: PlanVariances, exponent: int) -> str:
