@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Generator, Iterator
 from importlib.metadata import version
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -68,9 +68,14 @@ LONGEST: tuple[str, ...] = (
     "tests/test_wheel.py",
 )
 
-# The same examples in every CI run; no deadline, because the machine is shared.
-hypothesis.settings.register_profile("ci", derandomize=True, deadline=None)
-hypothesis.settings.register_profile("local", deadline=None)
+# The same examples in every CI run. The machine is shared: no deadline, and no complaint of slow
+# examples.
+_SHARED: dict[str, Any] = {
+    "deadline": None,
+    "suppress_health_check": [hypothesis.HealthCheck.too_slow],
+}
+hypothesis.settings.register_profile("ci", derandomize=True, **_SHARED)
+hypothesis.settings.register_profile("local", **_SHARED)
 hypothesis.settings.load_profile("ci" if os.environ.get("CI") else "local")
 
 

@@ -22,6 +22,7 @@ import pandas as pd
 
 # Where Debian puts the programs of each version, which are not on PATH.
 _DEBIAN = Path("/usr/lib/postgresql")
+_TRIALS = 5
 _TYPES = {"i": "bigint", "f": "double precision", "b": "boolean", "O": "text", "T": "text"}
 
 
@@ -111,7 +112,7 @@ def running_server(*, settings: Sequence[str] = ()) -> Iterator[Server]:
         user = names.get("postgres") or names["nobody"]
         os.chown(folder, user.pw_uid, user.pw_gid)
         options = {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": []}
-    password, port = secrets.token_hex(8) + "/?#@% ", _free_port()
+    password = secrets.token_hex(8) + "/?#@% "
     word = folder / "password"
     word.write_text(password + "\n", encoding="utf-8")
     word.chmod(0o644)
@@ -120,7 +121,7 @@ def running_server(*, settings: Sequence[str] = ()) -> Iterator[Server]:
     # JAX is loaded, it warns of forks.
     setpriv = shutil.which("setpriv")
     with_parent = [setpriv, "--pdeathsig", "QUIT"] if setpriv is not None else []
-    lines = ["fsync=off", "listen_addresses=127.0.0.1", f"port={port}", "max_connections=20"]
+    lines = ["fsync=off", "listen_addresses=127.0.0.1", "max_connections=20"]
     lines += [f"unix_socket_directories={folder}", "autovacuum=off", *settings]
     settings_of = [f"-c{one}" for one in lines]
     how = ["--auth=scram-sha-256", f"--pwfile={word}", "--no-sync", "--encoding=UTF8"]
@@ -130,44 +131,53 @@ def running_server(*, settings: Sequence[str] = ()) -> Iterator[Server]:
             [str(binaries / "initdb"), *how],
             cwd=folder,
             capture_output=True,
-            timeout=120,
+            timeout=600,
             check=False,
             **options,
         )
         assert made.returncode == 0, made.stderr.decode()
         word.unlink()
-        with (folder / "log").open("wb") as log:
-            server = subprocess.Popen(
-                [*with_parent, str(binaries / "postgres"), "-D", str(data), *settings_of],
-                cwd=folder,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                **options,
-            )
-        try:
-            running = Server(folder, port, "tester", password)
-            _wait_for(running, server)
-            yield running
-        finally:
-            # Immediate shutdown: nothing of it is needed again.
-            server.send_signal(signal.SIGQUIT)
-            server.wait(60)
+        # Whoever else asks for a port may get the same one before the server listens.
+        for _ in range(_TRIALS):
+            running = Server(folder, _free_port(), "tester", password)
+            words = [str(binaries / "postgres"), "-D", str(data), *settings_of]
+            with (folder / "log").open("wb") as log:
+                server = subprocess.Popen(
+                    [*with_parent, *words, f"-cport={running.port}"],
+                    cwd=folder,
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=log,
+                    **options,
+                )
+            try:
+                if _listens(running, server):
+                    yield running
+                    return
+            finally:
+                # Immediate shutdown: nothing of it is needed again.
+                server.send_signal(signal.SIGQUIT)
+                server.wait(300)
+        raise AssertionError("the ports that were free were taken at once")
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _wait_for(running: Server, server: subprocess.Popen[bytes]) -> None:
-    """Until the server takes connections."""
+def _listens(running: Server, server: subprocess.Popen[bytes]) -> bool:
+    """True as soon as the server takes connections; False if another has its port."""
     import psycopg
 
-    for _ in range(600):
+    limit = time.monotonic() + 300.0
+    while time.monotonic() < limit:
+        ended = server.poll() is not None
         said = (running.folder / "log").read_text(encoding="utf-8")
-        assert server.poll() is None, said
+        if ended and "Address already in use" in said:
+            return False
+        assert not ended, said
         try:
             running.connect().close()
         except psycopg.OperationalError:
             time.sleep(0.1)
         else:
-            return
+            return True
     raise AssertionError(f"the server does not start: {said}")

@@ -53,8 +53,9 @@ def die() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def nap(seconds: float) -> str:
-    time.sleep(seconds)
+def nap() -> str:
+    # Until it is killed.
+    time.sleep(3600)
     return "late"
 
 
@@ -99,7 +100,7 @@ def late() -> list[Any]:
     """Results of work that takes too long, and of the work behind it."""
     patience = _second_process._LONGEST
     with second_process(prepare):
-        slow, behind = begin(partial(nap, 0.5)), begin(partial(ask, 1))
+        slow, behind = begin(nap), begin(partial(ask, 1))
         vars(_second_process).update(_LONGEST=0.05)
         too_late = slow()
         vars(_second_process).update(_LONGEST=patience)

@@ -653,7 +653,7 @@ def test_ctrl_c_is_exit_code_130_and_leaves_nothing(how: signal.Signals, small: 
     first = process.stderr.readline()
     time.sleep(1.0)
     process.send_signal(how)
-    _, rest = process.communicate(timeout=120)
+    _, rest = process.communicate(timeout=300)
     assert process.returncode == 130, first + rest
     assert rest.endswith("error: interrupted; nothing was saved\n")
     assert "Traceback" not in rest

@@ -17,7 +17,7 @@ import bayeseval as be
 ROOT = Path(__file__).parents[1]
 # A process of its own: one that has loaded JAX must not be forked.
 DRIVER = """
-import hashlib, json, os, sys, time
+import hashlib, json, os, select, sys
 from pathlib import Path
 import kill
 from forked import Forked
@@ -48,15 +48,29 @@ def careless(words):
             path.unlink()
         work.mkdir(exist_ok=True)
         (work / (str(os.getpid()) + ".json")).write_text("{}")
-    # Every kill finds it at work, with its files written.
-    time.sleep(0.3)
+    os.write(written[1], b"x")
+    os.read(goes_on[0], 1)
     return 0
 
+written, goes_on = os.pipe(), os.pipe()
+
+class Halted(Forked):
+    # Every kill finds it at work, with its files written.
+    def wait(self, seconds=None):
+        if seconds is None:
+            os.write(goes_on[1], b"x")
+        while not select.select(written[:1], [], [], 0.02)[0]:
+            if super().wait(0.0) is not None:
+                return super().wait()
+        os.read(written[0], 1)
+        return super().wait() if seconds is None else None
+
 def outcome(command, main, kills):
+    run = Forked if main is whole else Halted
     scene = kill.Scene(command, place / main.__name__ / command)
     for name in ("results", "tmp"):
         (scene.place / name).mkdir(parents=True)
-    start = lambda words: Forked(words, place / "log", main=main)
+    start = lambda words: run(words, place / "log", main=main)
     return kill.kill_often(scene, kills, seed=0, start=start, begin=start)
 
 found = [outcome("fit", whole, 4), outcome("fit", careless, 2), outcome("calibrate", careless, 3)]

@@ -84,11 +84,13 @@ def test_the_commit_is_marked_where_the_code_differs_from_it(
     git(tmp_path, "commit", "-q", "-m", "Add a measurement")
     commit = git(tmp_path, "rev-parse", "HEAD")
 
+    before = datetime.date.today()
     said = measure.provenance()
+    assert before <= datetime.date.fromisoformat(said["date"]) <= datetime.date.today()
     assert said == {
         "command": "python perf/speed.py --tables 'two of them'",
         "commit": commit,
-        "date": datetime.date.today().isoformat(),
+        "date": said["date"],
     }
     rows = [{"model": "a", "seconds": 1 / 3}, {"model": "b", "seconds": 2.0, "more": 7}]
     path = measure.write_csv("speed", rows, said, digits=3)

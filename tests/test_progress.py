@@ -98,7 +98,7 @@ def test_an_interrupt_that_a_callback_has_forgotten_stops_the_next_report() -> N
 
     reported = []
     watched = Object()
-    reference = weakref.ref(watched, lambda _: os.kill(os.getpid(), signal.SIGINT))
+    reference = weakref.ref(watched, lambda _: signal.raise_signal(signal.SIGINT))
     with interruptible():
         # Raised within the callback, and forgotten there.
         del watched

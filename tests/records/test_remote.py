@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -48,6 +49,14 @@ class Site:
 
     def at(self, path: str) -> str:
         return self.address.replace("/some/data.jsonl", path)
+
+
+@pytest.fixture(autouse=True)
+def no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Requests go to this machine, whatever others have to pass."""
+    for name in list(os.environ):
+        if name.lower().endswith("_proxy"):
+            monkeypatch.delenv(name)
 
 
 @pytest.fixture
@@ -203,6 +212,34 @@ def test_a_body_without_end_is_given_up(
     assert not [path for path in cache.rglob("*") if path.is_file()]
 
 
+def test_what_has_come_when_the_time_is_over_is_not_taken_for_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    at_work: list[threading.Thread] = []
+
+    class Stop(threading.Event):
+        def set(self) -> None:
+            super().set()
+            # The download ends before anybody looks at the time again.
+            at_work[0].join()
+
+    def stream(remote: Remote, part: Path, stop: threading.Event) -> str:
+        stop.wait()
+        return "the hash of a half"
+
+    monkeypatch.setattr(remote, "_MAX_SECONDS", 0.2)
+    monkeypatch.setattr(remote, "_stream", stream)
+
+    def thread(**settings: Any) -> threading.Thread:
+        at_work.append(threading.Thread(**settings))
+        return at_work[0]
+
+    patched = SimpleNamespace(Event=Stop, Thread=thread)
+    monkeypatch.setattr(remote, "threading", patched)
+    with pytest.raises(remote._RefusedError, match="it takes more than 0.2 seconds"):
+        remote._within_time(Remote(address="https://host/x"), tmp_path / "part")
+
+
 @pytest.fixture
 def https(site: Site, monkeypatch: pytest.MonkeyPatch) -> str:
     """The address of the site by https: the last step of a request is by http all the same."""
@@ -258,7 +295,7 @@ def test_http_that_a_hash_protects_may_lead_on(tmp_path: Path, cache: Path, site
 def test_the_body_of_a_redirect_is_not_read(
     tmp_path: Path, cache: Path, site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(remote, "_MAX_SECONDS", 2.0)
+    monkeypatch.setattr(remote, "_MAX_SECONDS", 60.0)
     site.headers["/endless"] = {"Location": "/some/data.jsonl"}
     assert len(load(_card(tmp_path / "card", site.at("/endless")))) == 3
     assert site.asked == ["/endless", "/some/data.jsonl"]

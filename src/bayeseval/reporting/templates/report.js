@@ -221,6 +221,7 @@
   };
   const drawn = new Map();
   const draw = async (element, spec) => {
+    delete element.dataset.drawn;
     const room = element.closest("figure").clientWidth;
     // Columns that need more room scroll inside their own box.
     const least = spec.usermeta?.least ?? 0;
