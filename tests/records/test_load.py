@@ -219,6 +219,49 @@ def test_aggregate_rows_are_dropped_counted_and_named(tmp_path: Path) -> None:
     assert group.first == f"{path}, line 4"
 
 
+def test_models_and_tasks_that_are_averages_are_dropped_and_named(tmp_path: Path) -> None:
+    path = _text(
+        tmp_path / "t.csv",
+        f"{HEAD}\ngpt,en,a,80\ngpt,sw,b,60\nbloom,sw,a,70\nAverage,en,a,50\n"
+        "AVERAGE of all,sw,a,4\ngpt,en,overall,3\nbloom,sw,Mean (2 tasks),5\nAverage,sw,avg,1\n",
+    )
+    report = load(path).report
+    assert [(group.reason, group.counts, group.first) for group in report.dropped] == [
+        (
+            "aggregate rows, not a model",
+            (("AVERAGE of all", 1), ("Average", 2)),
+            f"{path}, line 5",
+        ),
+        ("aggregate rows, not a task", (("Mean (2 tasks)", 1), ("overall", 1)), f"{path}, line 7"),
+    ]
+    assert (report.n_rows_read, report.n_records, report.warnings) == (8, 3, ())
+    # Left out on request, they are there to be named.
+    kept = load(path, drop={"model": ["Average"], "task": ["overall"]}).report
+    assert [group.reason for group in kept.dropped][:1] == ["model left out on request (drop)"]
+    assert kept.n_records == 3
+
+
+def test_the_dataset_of_a_task_says_that_it_is_an_average(tmp_path: Path) -> None:
+    path = _text(
+        tmp_path / "t.csv",
+        "model,language,dataset,metric,score\ngpt,en,xnli,acc,80\nbloom,sw,xnli,acc,60\n"
+        "gpt,en,average,acc,70\nbloom,sw,mean,acc,60\n",
+    )
+    (group,) = load(path).report.dropped
+    assert group.counts == (("average:acc", 1), ("mean:acc", 1))
+
+
+def test_a_name_that_only_begins_as_an_average_is_kept_with_a_warning(tmp_path: Path) -> None:
+    path = _text(tmp_path / "t.csv", f"{HEAD}\nMean Teacher,en,a,80\ngpt,en,a,70\ngpt,sw,a,60\n")
+    records = load(path)
+    assert records.coords["model"] == ("Mean Teacher", "gpt")
+    (warning,) = records.report.warnings
+    assert warning == (
+        "warning: model 'Mean Teacher' is named as an average may be, and counts as a model; if it "
+        "is an average over others, leave it out with drop={'model': ['Mean Teacher']}"
+    )
+
+
 def test_a_model_may_be_called_mean(tmp_path: Path) -> None:
     path = _text(tmp_path / "t.csv", "model,language,task,score\nmean,en,all,80\navg,sw,all,30\n")
     records = load(path)

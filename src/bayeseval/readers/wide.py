@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final
 from bayeseval._text import brief, counted, score_hint, shorten, show
 from bayeseval.errors import InputError, argument, wording
 from bayeseval.languages.matching import resolve
+from bayeseval.readers.aggregates import is_average
 from bayeseval.readers.base import Head, Options, Reader, Reading
 from bayeseval.readers.columns import columns_argument
 from bayeseval.readers.compressed import stem_of, suffix_of
@@ -33,7 +34,6 @@ from bayeseval.readers.layout import (
     find_layout,
     has_our_columns,
     is_about_languages,
-    is_average,
 )
 from bayeseval.readers.lm_eval import common_folder
 from bayeseval.readers.numbered import file_numbers

@@ -172,7 +172,9 @@ def _checked(
         stack.labels["language"], merged = merge_labels(stack.written)
         all_notes += merged
     all_notes += keep_splits_apart(stack, dropped=(drop or {}).get("task", ()))
-    stack, left_out, left_notes = leave_out(stack, drop=drop or {}, missing=missing)
+    stack, left_out, left_notes = leave_out(
+        stack, drop=drop or {}, missing=missing, averages=not already_checked
+    )
     all_notes += left_notes
     all_notes += _refuse_too_few_levels(stack, left_out, allow_single=allow_single)
     all_notes += _tidy_setups(stack)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
@@ -13,9 +12,9 @@ import numpy.typing as npt
 
 from bayeseval._text import Caution, counted, shorten, together
 from bayeseval._typing import Bools
-from bayeseval.errors import wording
 from bayeseval.readers.scores import lower_is_better
 from bayeseval.records.coded import by_level
+from bayeseval.records.left_out import leave_out_levels
 from bayeseval.records.report import Units
 from bayeseval.records.scales import lower_bound
 
@@ -250,11 +249,7 @@ def _scores_at_bounds(
         several = all(len(np.unique(codes[f][at])) > 1 for f in ("model", "language"))
         if len(at) < _MIN_SCORES or not several:
             continue
-        how = wording(
-            f"drop={{'task': [{name!r}]}}",
-            f"drop: {{task: [{json.dumps(name)}]}} in a --mapping file",
-        )
-        drop = f"leave the task out ({how})"
+        drop = f"leave the task out ({leave_out_levels('task', [name])})"
         if lowest == highest:
             text = (
                 f"task {name!r}: all {len(at)} scores are {bound:g}, so it tells no models or"
