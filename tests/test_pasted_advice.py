@@ -119,6 +119,10 @@ CASES: dict[str, _Case] = {
         },
         n=2,
     ),
+    "an average among models": _Case(
+        "model 'Mean Teacher' is named as an average may be, and counts as a model",
+        {"t.csv": _with(grid("qa"), "model == 'C'", "model", "Mean Teacher")},
+    ),
     "averages": _Case(
         "these are the averages of 'mmlu', 'arc', which would not be read",
         {
@@ -563,6 +567,7 @@ PASTED: dict[str, tuple[str, ...]] = {
     "records/with_prompts.py:scores_by_prompt": ("prompts and judges",),
     "records/duplicates.py:read_shared_columns": ("prompt",),
     "records/duplicates.py:unread_repeats": ("not needed",),
+    "records/left_out.py:leave_out_levels": ("an average among models",),
     "records/parts.py:_task_conflict": ("task or dataset", "task and dataset"),
     "records/placeholders.py:_missing": ("placeholder",),
     "records/scales.py:declare_units": (
@@ -643,7 +648,6 @@ OTHERS: dict[str, str] = {
     "mexa/extract.py:_try_forward": _WITHOUT_VALUE,
     "mexa/run.py:_check_model": "tests/mexa/test_extract.py",
     "mexa/run.py:align": "tests/mexa/test_extract.py",
-    "records/doubts.py:_scores_at_bounds": "tests/records/test_slips.py",
     "mexa/tables.py:_tidy": "tests/mexa/test_covariate.py",
     "output/_integrity.py:again": "tests/test_calibrate.py",
     "output/_kept.py:work_folder": _WITHOUT_VALUE,
@@ -674,6 +678,7 @@ OTHERS: dict[str, str] = {
     "readers/mteb.py:_read": _WITHOUT_VALUE,
     "readers/scores.py:_bring_to_one_scale": _WITHOUT_VALUE,
     "readers/scores.py:_chosen_metric": "tests/test_cli_readers.py",
+    "readers/tabular.py:read_table": "tests/readers/test_wide.py",
     "readers/wide.py:_read": _OWN_VALUE,
     "readers/wide.py:read_wide_frame": "tests/readers/test_wide.py",
     "readers/unclear.py:refuse_metrics": "tests/readers/test_unclear.py",

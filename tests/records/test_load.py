@@ -643,11 +643,19 @@ def test_settings_merge_by_key_and_the_later_one_wins(tmp_path: Path) -> None:
     assert card.metrics == {"*": "acc", "xnli": "f1"}
 
 
+OWN_TABLE = "(in a table of its own, if other tasks have another scale)"
+
+
 @pytest.mark.parametrize(
     ("name", "said"),
     [
         ("fleurs:wer", "enter 100 less the error"),
         ("CER", "enter 100 less the error"),
+        ("fleurs_wer", "enter 100 less the error"),
+        ("fleurs (Word Error Rate)", "enter 100 less the error"),
+        ("lm:perplexity", f"enter its negative, or minus its logarithm {OWN_TABLE}"),
+        ("NLL", f"enter its negative {OWN_TABLE}"),
+        ("bits-per-byte", f"enter its negative {OWN_TABLE}"),
         ("weird", None),
         ("cer-qa", None),
     ],
@@ -664,6 +672,31 @@ def test_tasks_named_after_an_error_are_warned_of(
         f"warning: task {name!r} is named after a measure of errors, and higher scores count as "
         f"better here: if lower is better, {said}"
     ]
+
+
+def test_tasks_that_say_that_lower_is_better_are_warned_of_together(tmp_path: Path) -> None:
+    names = ("fleurs (lower is better)", "wmt ↓", "ter (lower is better)")
+    rows = "".join(f"{m},{lang},{n},{s}\n" for n in names for m, lang, s in MADE_UP)
+    second, first = load(_scores(tmp_path, rows)).report.warnings
+    assert first.startswith("warning: task 'ter (lower is better)' is named after a measure of err")
+    assert second == (
+        "warning: tasks 'fleurs (lower is better)', 'wmt ↓' say in their names that lower is better"
+        ", and higher scores count as better here: if lower is better, enter the upper bound of the"
+        " scale less the error, or its negative if it has none"
+    )
+
+
+MADE_UP = (("gpt", "en", 104.0), ("gpt", "sw", 60.0), ("b", "en", 70.0), ("b", "sw", 30.0))
+
+
+def test_a_perplexity_has_no_guessed_scale_and_no_warning_as_its_negative(tmp_path: Path) -> None:
+    rows = "".join(f"{m},{lang},ppl,{s / 2}\n" for m, lang, s in MADE_UP)
+    records = load(_scores(tmp_path, rows))
+    assert records.units["ppl"] == Units()
+    assert len(records.report.warnings) == 1
+    rows = "".join(f"{m},{lang},ppl,{-s / 2}\n" for m, lang, s in MADE_UP)
+    assert load(_scores(tmp_path, rows)).report.warnings == ()
+    assert load(_scores(tmp_path, rows.replace("ppl", "acc"))).units["acc"] == Units()
 
 
 @pytest.mark.parametrize("name", ["../t.csv", "/etc/passwd", "below/../../t.csv"])

@@ -293,7 +293,7 @@ def _score_warnings(
         ),
         # Readers of tools know the direction of a measure, and have reversed or refused it.
         *(
-            errors_as_scores(labels["task"], units)
+            errors_as_scores(scores[at], codes["task"][at], labels["task"], units)
             if all(part.table.place in _PLACES_OF_TABLES for part in stack.parts)
             else ()
         ),
