@@ -121,7 +121,11 @@ CASES: dict[str, _Case] = {
     ),
     "an average among models": _Case(
         "model 'Mean Teacher' is named as an average may be, and counts as a model",
-        {"t.csv": _with(grid("qa"), "model == 'C'", "model", "Mean Teacher")},
+        {
+            "t.csv": _with(
+                grid("qa", scale_min=0, scale_max=100), "model == 'C'", "model", "Mean Teacher"
+            )
+        },
     ),
     "averages": _Case(
         "these are the averages of 'mmlu', 'arc', which would not be read",

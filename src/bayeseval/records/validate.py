@@ -386,7 +386,8 @@ def _task_lines(description: Description) -> list[str]:
     shown, further = description.tasks[:_SHOWN_TASKS], len(description.tasks) - _SHOWN_TASKS
     width = max(len("task"), *(len(entry.task) for entry in shown))
     lines = [
-        "Scores, in each task's own units; higher must be better (an error: bound - error, or -error)",
+        "Scores, in each task's own units; higher must be better"
+        " (an error: bound - error, or -error)",
         f"  {'task':<{width}}  {'records':>8}  {'lowest':>9}  {'median':>9}  {'highest':>9}  units",
     ]
     lines += [
