@@ -127,6 +127,10 @@ CASES: dict[str, _Case] = {
             )
         },
     ),
+    "errors of zero": _Case(
+        "se is 0 in all 9 records that have one",
+        {"t.csv": grid("qa", scale_min=0, scale_max=100, se=0)},
+    ),
     "averages": _Case(
         "these are the averages of 'mmlu', 'arc', which would not be read",
         {
@@ -572,6 +576,7 @@ PASTED: dict[str, tuple[str, ...]] = {
     "records/duplicates.py:read_shared_columns": ("prompt",),
     "records/duplicates.py:unread_repeats": ("not needed",),
     "records/left_out.py:leave_out_levels": ("an average among models",),
+    "records/number_columns.py:_doubts_of_errors": ("errors of zero",),
     "records/parts.py:_task_conflict": ("task or dataset", "task and dataset"),
     "records/placeholders.py:_missing": ("placeholder",),
     "records/scales.py:declare_units": (

@@ -29,7 +29,7 @@ from bayeseval.records.language_names import tasks_of_languages
 from bayeseval.records.left_out import leave_out
 from bayeseval.records.look_alikes import look_alikes, look_alikes_text
 from bayeseval.records.merge_labels import merge_labels
-from bayeseval.records.number_columns import check_numbers, units_against_counts, units_in_table
+from bayeseval.records.number_columns import check_numbers, doubts_of_numbers, units_in_table
 from bayeseval.records.parts import Part, read_part, same_partition, tasks_without_language
 from bayeseval.records.placeholders import refuse_placeholders
 from bayeseval.records.report import LoadReport, TableError, Units
@@ -265,7 +265,7 @@ def _check_scores(
             f" {setting('mixed_scales', 'allow')}"
         )
     check_range(scores, task, labels["task"], resolved, place)
-    wrong = units_against_counts(stack, codes["task"], labels["task"], resolved)
+    wrong = doubts_of_numbers(stack, codes["task"], labels["task"], resolved)
     return resolved, [*mixtures, *low, *wrong, *scale_notes, *guess_notes]
 
 
