@@ -471,6 +471,19 @@ def test_two_columns_that_tell_scores_apart_are_named_at_once(
     assert "Ready to fit: yes" in _run(capsys, str(path), *shlex.split(line))
 
 
+def test_models_of_one_language_are_compared_over_tasks_as_advised(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "t.csv"
+    grid("qa", "nli", "ner").query("language == 'de'").to_csv(path, index=False)
+    said = _run(capsys, str(path))
+    options = shlex.split(said.partition(" languages; ")[2].partition(" compares ")[0])
+    text = _run(capsys, str(path), *options)
+    assert "3 models, 3 languages, 1 task " in text
+    assert " 1 task: de 9 " in text
+    assert "Ready to fit: yes" in text
+
+
 def test_facts_about_models_are_proposed_for_no_other_column(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -696,6 +709,7 @@ OTHERS: dict[str, str] = {
     "records/left_out.py:leave_out": _OWN_VALUE,
     "records/load.py:_load_database": _OWN_VALUE,
     "records/duplicates.py:_two_telling_apart": "tests/test_pasted_advice.py",
+    "records/too_few.py:_tasks_instead": "tests/test_pasted_advice.py",
     "records/load.py:_refuse_tools": "tests/records/test_out_of_core.py",
     "records/load.py:_refuse_tool_options": _OWN_VALUE,
     "records/out_of_core.py:as_memory": _OWN_VALUE,

@@ -245,6 +245,22 @@ def test_validate_shows_the_range_of_the_standard_errors() -> None:
     assert "standard errors" not in format_description(describe(read(frame())))
 
 
+def test_one_language_is_refused_with_a_way_to_compare_tasks_where_there_are_any() -> None:
+    german = frame().query("language == 'de'").reset_index(drop=True)
+    with pytest.raises(InputError) as caught:
+        read(german)
+    assert str(caught.value) == (
+        "slips: only one language ('de'); a comparison needs at least two languages;"
+        " columns={'language': 'task', 'task': 'language'} compares the models over tasks instead,"
+        " with the tasks in the place of languages: the output calls them so"
+    )
+    # One task is nothing to compare over, and records cannot be read anew.
+    with pytest.raises(InputError, match=r"at least two languages$"):
+        read(german.query("task == 'qa'").reset_index(drop=True))
+    with pytest.raises(InputError, match=r"at least two languages$"):
+        read(frame()).subset(frame()["language"] == "de", name="part")
+
+
 def test_bounds_that_contradict_the_counts_of_items_are_named() -> None:
     table = frame().assign(n=200)
     table["k"] = (table["score"] * 2).round()

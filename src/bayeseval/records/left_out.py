@@ -14,7 +14,7 @@ from bayeseval.readers.columns import LABELS
 from bayeseval.readers.raw import Dropped
 from bayeseval.records.stack import Stack
 
-__all__ = ["leave_out", "leave_out_levels"]
+__all__ = ["leave_out", "leave_out_levels", "merge_dropped"]
 
 
 def leave_out_levels(factor: str, labels: Sequence[str]) -> str:
@@ -139,3 +139,18 @@ def _named_as_averages(stack: Stack, factor: str) -> dict[str, bool]:
 
 def _first(stack: Stack, rows: np.ndarray) -> str:
     return stack.at(int(np.flatnonzero(rows)[0]))
+
+
+def merge_dropped(groups: Sequence[Dropped]) -> tuple[Dropped, ...]:
+    """One group for each reason, with the first place of all."""
+    counts: dict[str, dict[str, int]] = {}
+    first: dict[str, str] = {}
+    for group in groups:
+        first.setdefault(group.reason, group.first)
+        merged = counts.setdefault(group.reason, {})
+        for label, count in group.counts:
+            merged[label] = merged.get(label, 0) + count
+    return tuple(
+        Dropped(reason, tuple(sorted(merged.items())), first[reason])
+        for reason, merged in counts.items()
+    )
