@@ -406,6 +406,12 @@ def _says(text: str) -> str:
             "no column for 'model' and 'language' (columns: x, y, task, score); name them with"
             " --columns model=x --columns language=y",
         ),
+        (
+            {"model": "mdoel", "language": "langauge", "task": "tsk", "score": "scroe"},
+            "no column for 'model', 'language' and 'score'; did you mean 'mdoel'? (columns: mdoel,"
+            " langauge, tsk, scroe); name them with --columns model=mdoel"
+            " --columns language=langauge --columns score=scroe --columns task=tsk",
+        ),
     ],
 )
 def test_all_columns_that_are_missing_are_named_at_once(
