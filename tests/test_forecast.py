@@ -117,6 +117,8 @@ def test_languages_are_chosen_by_code_or_name(fitted: Fit, found: Forecast) -> N
     assert some.notes[1:] == found.notes
     with pytest.raises(InputError, match=r"no language 'Catlan' in .*; did you mean 'Catalan'\?"):
         forecast(fitted, languages=["Catlan"])
+    with pytest.raises(InputError, match=r"no language 'Klingon' in the covariate \(it has"):
+        forecast(fitted, languages=["Klingon"])
     with pytest.raises(InputError, match="languages: 'zh-Latn' was not matched: .* are near, but"):
         forecast(fitted, languages=["zh-Latn"])
 

@@ -119,6 +119,18 @@ CASES: dict[str, _Case] = {
         },
         n=2,
     ),
+    "an average among models": _Case(
+        "model 'Mean Teacher' is named as an average may be, and counts as a model",
+        {
+            "t.csv": _with(
+                grid("qa", scale_min=0, scale_max=100), "model == 'C'", "model", "Mean Teacher"
+            )
+        },
+    ),
+    "errors of zero": _Case(
+        "se is 0 in all 9 records that have one",
+        {"t.csv": grid("qa", scale_min=0, scale_max=100, se=0)},
+    ),
     "averages": _Case(
         "these are the averages of 'mmlu', 'arc', which would not be read",
         {
@@ -394,6 +406,12 @@ def _says(text: str) -> str:
             "no column for 'model' and 'language' (columns: x, y, task, score); name them with"
             " --columns model=x --columns language=y",
         ),
+        (
+            {"model": "mdoel", "language": "langauge", "task": "tsk", "score": "scroe"},
+            "no column for 'model', 'language' and 'score'; did you mean 'mdoel'? (columns: mdoel,"
+            " langauge, tsk, scroe); name them with --columns model=mdoel"
+            " --columns language=langauge --columns score=scroe --columns task=tsk",
+        ),
     ],
 )
 def test_all_columns_that_are_missing_are_named_at_once(
@@ -457,6 +475,19 @@ def test_two_columns_that_tell_scores_apart_are_named_at_once(
     text = _run(capsys, str(path))
     assert f"tell them apart: {line} reads both;" in text
     assert "Ready to fit: yes" in _run(capsys, str(path), *shlex.split(line))
+
+
+def test_models_of_one_language_are_compared_over_tasks_as_advised(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "t.csv"
+    grid("qa", "nli", "ner").query("language == 'de'").to_csv(path, index=False)
+    said = _run(capsys, str(path))
+    options = shlex.split(said.partition(" languages; ")[2].partition(" compares ")[0])
+    text = _run(capsys, str(path), *options)
+    assert "3 models, 3 languages, 1 task " in text
+    assert " 1 task: de 9 " in text
+    assert "Ready to fit: yes" in text
 
 
 def test_facts_about_models_are_proposed_for_no_other_column(
@@ -563,6 +594,8 @@ PASTED: dict[str, tuple[str, ...]] = {
     "records/with_prompts.py:scores_by_prompt": ("prompts and judges",),
     "records/duplicates.py:read_shared_columns": ("prompt",),
     "records/duplicates.py:unread_repeats": ("not needed",),
+    "records/left_out.py:leave_out_levels": ("an average among models",),
+    "records/number_columns.py:_doubts_of_errors": ("errors of zero",),
     "records/parts.py:_task_conflict": ("task or dataset", "task and dataset"),
     "records/placeholders.py:_missing": ("placeholder",),
     "records/scales.py:declare_units": (
@@ -643,7 +676,6 @@ OTHERS: dict[str, str] = {
     "mexa/extract.py:_try_forward": _WITHOUT_VALUE,
     "mexa/run.py:_check_model": "tests/mexa/test_extract.py",
     "mexa/run.py:align": "tests/mexa/test_extract.py",
-    "records/doubts.py:_scores_at_bounds": "tests/records/test_slips.py",
     "mexa/tables.py:_tidy": "tests/mexa/test_covariate.py",
     "output/_integrity.py:again": "tests/test_calibrate.py",
     "output/_kept.py:work_folder": _WITHOUT_VALUE,
@@ -674,6 +706,7 @@ OTHERS: dict[str, str] = {
     "readers/mteb.py:_read": _WITHOUT_VALUE,
     "readers/scores.py:_bring_to_one_scale": _WITHOUT_VALUE,
     "readers/scores.py:_chosen_metric": "tests/test_cli_readers.py",
+    "readers/tabular.py:read_table": "tests/readers/test_wide.py",
     "readers/wide.py:_read": _OWN_VALUE,
     "readers/wide.py:read_wide_frame": "tests/readers/test_wide.py",
     "readers/unclear.py:refuse_metrics": "tests/readers/test_unclear.py",
@@ -682,6 +715,7 @@ OTHERS: dict[str, str] = {
     "records/left_out.py:leave_out": _OWN_VALUE,
     "records/load.py:_load_database": _OWN_VALUE,
     "records/duplicates.py:_two_telling_apart": "tests/test_pasted_advice.py",
+    "records/too_few.py:_tasks_instead": "tests/test_pasted_advice.py",
     "records/load.py:_refuse_tools": "tests/records/test_out_of_core.py",
     "records/load.py:_refuse_tool_options": _OWN_VALUE,
     "records/out_of_core.py:as_memory": _OWN_VALUE,

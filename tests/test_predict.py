@@ -154,6 +154,9 @@ def test_a_language_may_be_called_by_name_and_typos_are_refused(fit: Fit) -> Non
         "cells, row 2, column 'task': task 'qaa' is not in the table of the fit; did you mean "
         "'qa'?; correct it, or allow new tasks with new='task'"
     )
+    # A code that is known means another language, not the one with nearly its label.
+    with pytest.raises(InputError, match=r"'ta' is not in the table of the fit; 'ta' is Tamil; c"):
+        fit.predict(cells_of([("a", "ta", "qa")]))
     allowed = fit.predict(cells_of([("a", "hi", "qaa")]), new="task")
     assert allowed["new"].tolist() == ["task"]
     with pytest.raises(InputError, match=r"^new is language, task or model, got 'langage'; did"):

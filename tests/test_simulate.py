@@ -100,6 +100,7 @@ def test_hierarchical_residuals_differ_by_level() -> None:
         ({"intercept": float("inf")}, "intercept must be a finite number, got inf"),
         ({"observed_share": 0.0}, "observed_share must lie in (0, 1], got 0"),
         ({"observed_share": 0.01}, "raise observed_share"),
+        ({"n_items": 0}, "n_items must be at least 1, got 0"),
         ({"n_models": 1}, "at least two languages, one task and two models"),
     ],
 )

@@ -235,8 +235,15 @@ def test_known_errors_tell_model_by_language_from_the_residual_on_one_task(known
         "model:language",
     ]
     # (3 - 1) (5 - 1) = 8 are too few, and without known errors there is no telling.
-    assert chosen(one_task(3, **columns)) == "additive"
-    assert chosen(one_task(8)) == "additive"
+    few = choose_model(AUTO, one_task(3, **columns))
+    assert few.spec.name == "additive"
+    assert (
+        "model:language: all errors are known, but with its 15 cells 8 degrees of freedom are left "
+        "for variation beyond them, fewer than 10; more models or languages add to them"
+    ) in few.reasons[1]
+    unknown = choose_model(AUTO, one_task(8))
+    assert unknown.spec.name == "additive"
+    assert "model:language: 0 of 40 records repeat one of its 40 cells" in unknown.reasons[1]
 
 
 @pytest.mark.parametrize("told", ["n", "boot_sd"])

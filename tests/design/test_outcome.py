@@ -59,11 +59,15 @@ def test_counts_are_read_off_the_scores_where_k_is_not_given() -> None:
 @pytest.mark.parametrize(
     ("spec", "change", "phrases"),
     [
-        ({"likelihood": "binomial"}, {"n": None, "k": None}, ("number of items", "27 records")),
+        (
+            {"likelihood": "binomial"},
+            {"n": None, "k": None},
+            ("number of items", "27 records", "fit the model bounded or logit"),
+        ),
         (
             {"likelihood": "binomial"},
             {"first score": 7.123456, "k": None},
-            ("model m0", "items, not a"),
+            ("model m0", "items, not a", "fit the model bounded to other scores"),
         ),
         (
             {"likelihood": "binomial"},

@@ -323,6 +323,7 @@ def test_what_would_estimate_evenness() -> None:
     assert "(n)" in one
     assert "(se)" in one
     assert "Seeds alone are not enough" in one
+    assert "where all errors are known, more models or languages are needed" in one
 
 
 def test_lists_of_names() -> None:

@@ -179,7 +179,12 @@ def test_datasets_and_metrics_in_columns_of_their_own(tmp_path: Path) -> None:
 
 def test_a_workbook_with_a_row_per_score_and_one_with_two_sheets(tmp_path: Path) -> None:
     tidy = "model,language,score\nA,en,1.5\nA,sw,2.5\nB,en,3.5\n"
-    assert list(load(excel(tmp_path / "tidy.xlsx", tidy)).table["score"]) == [1.5, 2.5, 3.5]
+    records = load(excel(tmp_path / "tidy.xlsx", tidy))
+    assert list(records.table["score"]) == [1.5, 2.5, 3.5]
+    assert "read as tables with one row per score (1 file)" in records.report.notes
+    with pytest.raises(InputError, match="an Excel workbook, which format='wide' reads"):
+        load(tmp_path / "tidy.xlsx", format="table")
+    assert load(tmp_path / "tidy.xlsx", format="wide").content_hash == records.content_hash
     book = openpyxl.load_workbook(excel(tmp_path / "two.xlsx", "model,en,sw\nA,1,2\nB,3,4\n"))
     book.active.title = "XNLI"
     other = book.create_sheet("PAWS")
@@ -188,6 +193,7 @@ def test_a_workbook_with_a_row_per_score_and_one_with_two_sheets(tmp_path: Path)
         other.append(row)
     book.save(tmp_path / "two.xlsx")
     records = load(tmp_path / "two.xlsx")
+    assert "read as wide tables (models by languages) (1 file)" in records.report.notes
     assert records.coords["task"] == ("PAWS", "XNLI")
     assert list(records.table["score"]) == [5, 1, 2, 6, 7, 3, 4, 8]
 

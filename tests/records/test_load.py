@@ -220,6 +220,49 @@ def test_aggregate_rows_are_dropped_counted_and_named(tmp_path: Path) -> None:
     assert group.first == f"{path}, line 4"
 
 
+def test_models_and_tasks_that_are_averages_are_dropped_and_named(tmp_path: Path) -> None:
+    path = _text(
+        tmp_path / "t.csv",
+        f"{HEAD}\ngpt,en,a,80\ngpt,sw,b,60\nbloom,sw,a,70\nAverage,en,a,50\n"
+        "AVERAGE of all,sw,a,4\ngpt,en,overall,3\nbloom,sw,Mean (2 tasks),5\nAverage,sw,avg,1\n",
+    )
+    report = load(path).report
+    assert [(group.reason, group.counts, group.first) for group in report.dropped] == [
+        (
+            "aggregate rows, not a model",
+            (("AVERAGE of all", 1), ("Average", 2)),
+            f"{path}, line 5",
+        ),
+        ("aggregate rows, not a task", (("Mean (2 tasks)", 1), ("overall", 1)), f"{path}, line 7"),
+    ]
+    assert (report.n_rows_read, report.n_records, report.warnings) == (8, 3, ())
+    # Left out on request, they are there to be named.
+    kept = load(path, drop={"model": ["Average"], "task": ["overall"]}).report
+    assert [group.reason for group in kept.dropped][:1] == ["model left out on request (drop)"]
+    assert kept.n_records == 3
+
+
+def test_the_dataset_of_a_task_says_that_it_is_an_average(tmp_path: Path) -> None:
+    path = _text(
+        tmp_path / "t.csv",
+        "model,language,dataset,metric,score\ngpt,en,xnli,acc,80\nbloom,sw,xnli,acc,60\n"
+        "gpt,en,average,acc,70\nbloom,sw,mean,acc,60\n",
+    )
+    (group,) = load(path).report.dropped
+    assert group.counts == (("average:acc", 1), ("mean:acc", 1))
+
+
+def test_a_name_that_only_begins_as_an_average_is_kept_with_a_warning(tmp_path: Path) -> None:
+    path = _text(tmp_path / "t.csv", f"{HEAD}\nMean Teacher,en,a,80\ngpt,en,a,70\ngpt,sw,a,60\n")
+    records = load(path)
+    assert records.coords["model"] == ("Mean Teacher", "gpt")
+    (warning,) = records.report.warnings
+    assert warning == (
+        "warning: model 'Mean Teacher' is named as an average may be, and counts as a model; if it "
+        "is an average over others, leave it out with drop={'model': ['Mean Teacher']}"
+    )
+
+
 def test_a_model_may_be_called_mean(tmp_path: Path) -> None:
     path = _text(tmp_path / "t.csv", "model,language,task,score\nmean,en,all,80\navg,sw,all,30\n")
     records = load(path)
@@ -602,11 +645,19 @@ def test_settings_merge_by_key_and_the_later_one_wins(tmp_path: Path) -> None:
     assert card.metrics == {"*": "acc", "xnli": "f1"}
 
 
+OWN_TABLE = "(in a table of its own, if other tasks have another scale)"
+
+
 @pytest.mark.parametrize(
     ("name", "said"),
     [
         ("fleurs:wer", "enter 100 less the error"),
         ("CER", "enter 100 less the error"),
+        ("fleurs_wer", "enter 100 less the error"),
+        ("fleurs (Word Error Rate)", "enter 100 less the error"),
+        ("lm:perplexity", f"enter its negative, or minus its logarithm {OWN_TABLE}"),
+        ("NLL", f"enter its negative {OWN_TABLE}"),
+        ("bits-per-byte", f"enter its negative {OWN_TABLE}"),
         ("weird", None),
         ("cer-qa", None),
     ],
@@ -623,6 +674,31 @@ def test_tasks_named_after_an_error_are_warned_of(
         f"warning: task {name!r} is named after a measure of errors, and higher scores count as "
         f"better here: if lower is better, {said}"
     ]
+
+
+def test_tasks_that_say_that_lower_is_better_are_warned_of_together(tmp_path: Path) -> None:
+    names = ("fleurs (lower is better)", "wmt ↓", "ter (lower is better)")
+    rows = "".join(f"{m},{lang},{n},{s}\n" for n in names for m, lang, s in MADE_UP)
+    second, first = load(_scores(tmp_path, rows)).report.warnings
+    assert first.startswith("warning: task 'ter (lower is better)' is named after a measure of err")
+    assert second == (
+        "warning: tasks 'fleurs (lower is better)', 'wmt ↓' say in their names that lower is better"
+        ", and higher scores count as better here: if lower is better, enter the upper bound of the"
+        " scale less the error, or its negative if it has none"
+    )
+
+
+MADE_UP = (("gpt", "en", 104.0), ("gpt", "sw", 60.0), ("b", "en", 70.0), ("b", "sw", 30.0))
+
+
+def test_a_perplexity_has_no_guessed_scale_and_no_warning_as_its_negative(tmp_path: Path) -> None:
+    rows = "".join(f"{m},{lang},ppl,{s / 2}\n" for m, lang, s in MADE_UP)
+    records = load(_scores(tmp_path, rows))
+    assert records.units["ppl"] == Units()
+    assert len(records.report.warnings) == 1
+    rows = "".join(f"{m},{lang},ppl,{-s / 2}\n" for m, lang, s in MADE_UP)
+    assert load(_scores(tmp_path, rows)).report.warnings == ()
+    assert load(_scores(tmp_path, rows.replace("ppl", "acc"))).units["acc"] == Units()
 
 
 @pytest.mark.parametrize("name", ["../t.csv", "/etc/passwd", "below/../../t.csv"])

@@ -15,6 +15,7 @@ from bayeseval import load
 from bayeseval.errors import InputError, addressing_command_line
 from bayeseval.records import Records, Units
 from bayeseval.records.doubts import constant_models
+from bayeseval.records.validate import describe, format_description
 
 CELLS = list(product(("A", "B", "C"), ("de", "en", "hi", "sw"), ("qa", "nli")))
 
@@ -200,6 +201,64 @@ def test_fractions_of_a_model_beside_its_percentages_are_named() -> None:
     for low in (3.1, 0.02):
         table.loc[2, "score"] = low
         assert warnings(table) == []
+
+
+def with_errors(n: float, *, slip: float, top: float = 90.0) -> list[str]:
+    """Warnings of scores with the errors of shares of n items, times `slip`."""
+    table, scale = frame(top=top), 100.0 if top > 1.0 else 1.0
+    share = table["score"] / scale
+    return warnings(table.assign(se=slip * scale * (share * (1.0 - share) / n) ** 0.5))
+
+
+@pytest.mark.parametrize("n", [40, 250, 1000, 20_000])
+def test_standard_errors_in_another_unit_than_the_scores_are_warned_of(n: int) -> None:
+    assert with_errors(n, slip=1.0) == with_errors(n, slip=1.0, top=0.9) == []
+    (text,) = with_errors(n, slip=0.01)
+    number = f"{10_000 * n:,}" if n > 250 else {40: "400,000", 250: "2,000,000"}[n]
+    assert text.startswith("warning: the scores of tasks 'nli', 'qa' have a median standard error")
+    assert text.endswith(
+        f", as of about {number} test items; multiply se by 100 if it is on a scale from 0 to 1"
+    )
+    if n < 10_000:
+        (text,) = with_errors(n, slip=100.0, top=0.9)
+        assert text.endswith(
+            ", more than a single test item has; divide se by 100 if it is on a scale from 0 to 100"
+            ", and the scores are fractions"
+        )
+
+
+def test_standard_errors_of_zero_are_warned_of_where_all_are() -> None:
+    table = frame().assign(se=0.0)
+    (text,) = warnings(table)
+    assert text == (
+        "warning: se is 0 in all 24 records that have one, as if the scores were known exactly;"
+        " correct the errors, or leave the column out with columns={'se': None}"
+    )
+    table.loc[3:, "se"] = 2.0
+    assert warnings(table) == []
+
+
+def test_validate_shows_the_range_of_the_standard_errors() -> None:
+    errors = [None, 0.5, *np.linspace(1.0, 3.25, len(CELLS) - 2)]
+    text = format_description(describe(read(frame().assign(se=errors))))
+    assert "  standard errors (se): 0.5 to 3.25, median 2.07 (in 23 of 24 records)" in text
+    assert "standard errors" not in format_description(describe(read(frame())))
+
+
+def test_one_language_is_refused_with_a_way_to_compare_tasks_where_there_are_any() -> None:
+    german = frame().query("language == 'de'").reset_index(drop=True)
+    with pytest.raises(InputError) as caught:
+        read(german)
+    assert str(caught.value) == (
+        "slips: only one language ('de'); a comparison needs at least two languages;"
+        " columns={'language': 'task', 'task': 'language'} compares the models over tasks instead,"
+        " with the tasks in the place of languages: the output calls them so"
+    )
+    # One task is nothing to compare over, and records cannot be read anew.
+    with pytest.raises(InputError, match=r"at least two languages$"):
+        read(german.query("task == 'qa'").reset_index(drop=True))
+    with pytest.raises(InputError, match=r"at least two languages$"):
+        read(frame()).subset(frame()["language"] == "de", name="part")
 
 
 def test_bounds_that_contradict_the_counts_of_items_are_named() -> None:

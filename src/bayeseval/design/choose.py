@@ -54,6 +54,9 @@ _RANK_ORDER: Final = (
 )
 
 
+_DF_ARE: Final = ("degree of freedom is", "degrees of freedom are")
+
+
 @dataclass(frozen=True)
 class Chosen:
     """A spec, and why ``auto`` chose it.
@@ -143,7 +146,17 @@ def choose_model(
     if fuller is not None:
         trial = _trial_design(records, fuller)
         if isinstance(trial, Design):
-            choice, design = fuller, trial
+            left = _df_beyond_errors(fuller)
+            if left >= LEAST_DF:
+                choice, design = fuller, trial
+            else:
+                reason = (
+                    "all errors are known, but with its"
+                    f" {grouped(fuller.table.n_records)} cells {counted(left, *_DF_ARE)} left for"
+                    f" variation beyond them, fewer than {LEAST_DF}; more models or languages add"
+                    " to them"
+                )
+                choice = choice.without(fuller.terms[0], reason)
     spec = choice.spec(covariates)
     return Chosen(spec, _sentences(spec, choice), None if covariates else design)
 
@@ -365,19 +378,22 @@ def _with_known_errors(choice: _Choice, *, n_slopes: int) -> _Choice | None:
     """The candidate with ``model:language`` on a table of one task; None if it cannot enter.
 
     There it has one record in each cell, so it is identified only if the errors of all
-    scores are known, which the design checks. It needs degrees of freedom that the main
-    effects leave.
+    scores are known, which the design checks.
     """
     table, term = choice.table, "model:language"
     if table.size(names.TASK) > 1:
-        return None
-    if table.n_records - table.rank(_lower_order_terms(term)) < LEAST_DF:
         return None
     dropped = {other: why for other, why in choice.dropped.items() if other != term}
     if choice.residual_by is not None:
         dropped[_RESIDUAL_BY] = f"{term} takes the place of the residual"
     fuller = replace(choice, terms=(term,), residual_by=None, dropped=dropped, errors_known=True)
     return fuller if _operations(fuller, n_slopes) <= MOST_OPERATIONS else None
+
+
+def _df_beyond_errors(choice: _Choice) -> int:
+    """Degrees of freedom that the main effects leave to the only interaction of a choice."""
+    table = choice.table
+    return table.n_records - table.rank(_lower_order_terms(choice.terms[0]))
 
 
 def _trial_design(records: Records, choice: _Choice) -> Design | DesignError:
@@ -417,12 +433,13 @@ def _sentences(spec: ModelSpec, choice: _Choice) -> tuple[str, ...]:
         words = ("cells", "records beyond them") if not entered else ("cells", "beyond")
         entered.append(f"{term} ({grouped(cells)} {words[0]}, {grouped(n - cells)} {words[1]})")
     terms = ", ".join(entered) or "main effects only"
-    are = ("degree of freedom is", "degrees of freedom are")
-    basis = f"at least {counted(_residual_df(choice), *are)} left for the residual"
+    basis = f"at least {counted(_residual_df(choice), *_DF_ARE)} left for the residual"
     if choice.errors_known:
-        free = n - choice.table.rank(_lower_order_terms(choice.terms[0]))
+        free = _df_beyond_errors(choice)
         terms = f"{choice.terms[0]} ({grouped(n)} cells of one record each)"
-        basis = f"all errors are known, and {counted(free, *are)} left for variation beyond them"
+        basis = (
+            f"all errors are known, and {counted(free, *_DF_ARE)} left for variation beyond them"
+        )
     reasons = [f"model auto -> {spec.name}: {terms}; {basis}"]
     if choice.dropped:
         listed = "; ".join(f"{term}: {why}" for term, why in choice.dropped.items())

@@ -400,8 +400,8 @@ def _counts(
         i = int(missing[0])
         raise DesignError(
             f"{name}: {where(i)}: likelihoods of counts need the number of items, a column n; "
-            f"{len(missing)} records have none; add it, or use "
-            f"{any_of((*of_quantity('share'), *of_quantity('logit')))} where it is not known"
+            f"{len(missing)} records have none; add it, or fit the model bounded or logit "
+            f"(likelihoods {any_of((*of_quantity('share'), *of_quantity('logit')), 'and')})"
         )
     given = np.full(len(share), np.nan) if k is None else np.where(is_count, k, np.nan)
     exact = share * items
@@ -416,7 +416,7 @@ def _counts(
         raise DesignError(
             f"{name}: {where(i)}: the score {score[i]:g} is {exact[i]:.2f} of {items[i]:g} items, "
             f"not {wanted}; likelihoods of counts need scores that are shares of correct items; "
-            f"use {any_of(of_quantity('share'))} for other scores"
+            f"fit the model bounded to other scores (likelihood {any_of(of_quantity('share'))})"
         )
     return items, np.where(is_count, correct, np.nan)
 

@@ -29,7 +29,7 @@ from bayeseval.fitting.gate import GATE_FAILED, Gate
 from bayeseval.fitting.outside import outside_notes
 from bayeseval.fitting.relations import new_levels
 from bayeseval.fitting.views import labelled
-from bayeseval.languages.labels import one_label_each, same_language
+from bayeseval.languages.labels import meant_or_near, one_label_each, same_language
 from bayeseval.languages.matching import with_names
 from bayeseval.output.language_names import add_language_names
 from bayeseval.readers.raw import RawTable, make_table
@@ -379,7 +379,7 @@ def _labels(
         known = [*levels, *(named[label] for label in levels if label in named)]
         raise InputError(
             f"{table.at(row, factor)}: {factor} {given[row]!r} is not in the table of the fit"
-            f"{_did_you_mean(given[row], known)}; correct it, or allow new {factor}s with "
+            f"{_did_you_mean(factor, given[row], known)}; correct it, or allow new {factor}s with "
             + wording(f"new={factor!r}", f"--new {factor}")
         )
     if unknown:
@@ -399,8 +399,10 @@ def _labels(
     return Coded.of(given.codes, (meant.get(label, label) for label in given.levels))
 
 
-def _did_you_mean(label: str, known: Sequence[str]) -> str:
+def _did_you_mean(factor: str, label: str, known: Sequence[str]) -> str:
     """The label of the table that is nearest, with or without an organisation."""
+    if factor == names.LANGUAGE:
+        return meant_or_near(label, known)
     same = same_names([label], known)
     return f"; did you mean {same[label]!r}?" if same else did_you_mean(label, known)
 

@@ -22,7 +22,7 @@ from bayeseval._resources import resource_names, shipped_covariates
 from bayeseval._text import counted
 from bayeseval._typing import Bools, Floats, Progress
 from bayeseval.design import restore_design
-from bayeseval.errors import DesignError, InputError, did_you_mean, wording
+from bayeseval.errors import DesignError, InputError, wording
 from bayeseval.estimands import rank_draws, read_arrays
 from bayeseval.estimands.arrays import interval_summary
 from bayeseval.estimands.covariates import covariates_table
@@ -39,6 +39,7 @@ from bayeseval.forecasting.candidates import (
 from bayeseval.forecasting.check import check_forecasts
 from bayeseval.forecasting.container import Forecast
 from bayeseval.forecasting.words import scale_notes, unclear_slopes
+from bayeseval.languages.labels import meant_or_near
 from bayeseval.languages.matching import match, understand, with_names
 from bayeseval.output.language_names import add_language_names
 from bayeseval.records import Covariate
@@ -436,7 +437,7 @@ def _chosen(
         known = [*own, *theirs, *called.values()]
         where = "in the covariate" if covariates else "among those that can be forecast"
         raise InputError(
-            f"no language {lacking.label!r} {where}{did_you_mean(lacking.label, known)} "
+            f"no language {lacking.label!r} {where}{meant_or_near(lacking.label, known)} "
             f"({'it has' if covariates else 'there are'} {len(table)})"
         )
     wanted = {*asked, *matches.mapping.values()}

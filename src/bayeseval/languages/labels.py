@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
 from bayeseval._text import Caution, Note, shorten, show
-from bayeseval.errors import wording
+from bayeseval.errors import did_you_mean, wording
 from bayeseval.languages.codes import flag_of, is_code, nearest_name, understand, variant_name
 
-__all__ = ["names_of", "one_label_each", "same_language", "unknown_labels"]
+__all__ = ["meant_or_near", "names_of", "one_label_each", "same_language", "unknown_labels"]
 
 _SHOWN = 4
 # Shorter labels are near to something by chance.
@@ -48,6 +49,31 @@ def names_of(labels: Sequence[str], given: Mapping[str, str]) -> dict[str, str]:
             del names[label]
     known = {label: name for label, name in given.items() if label in set(labels)}
     return {**names, **known}
+
+
+def meant_or_near(label: str, known: Sequence[str]) -> str:
+    """What a message adds on a label that is not known: its language, or else the nearest label.
+
+    A code that is near to another one means another language; only a label of the same language
+    is proposed.
+
+    Examples
+    --------
+    >>> meant_or_near("ta", ["th", "Thai"]), meant_or_near("Thia", ["th", "Thai"])
+    ("; 'ta' is Tamil", "; did you mean 'Thai'?")
+    >>> meant_or_near("zho_Hant", ["zh", "th"])
+    "; 'zho_Hant' is Chinese (Traditional); did you mean 'zh'?"
+    """
+    meant = understand(label)
+    head = understand(re.split(r"[-_]", label)[0]) if is_code(label) else meant
+    # "cat_Lat" is Latin by the rules of codes, and Catalan for whoever wrote it.
+    if meant is None or head is None or head.standard != meant.standard:
+        return did_you_mean(label, known)
+    said = f"; {label!r} is {variant_name(label)}" if is_code(label) else ""
+    read = ((one, understand(one)) for one in known)
+    same = (one for one, other in read if other is not None and other.standard == meant.standard)
+    near = next(same, None)
+    return said + ("" if near is None else f"; did you mean {near!r}?")
 
 
 def _with_shared_name(names: Mapping[str, str]) -> list[list[str]]:

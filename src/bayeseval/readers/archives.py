@@ -12,12 +12,21 @@ from bayeseval._text import plain
 from bayeseval.errors import InputError
 from bayeseval.readers.base import MAX_BYTES
 
-__all__ = ["refuse_zip_bomb"]
+__all__ = ["is_workbook", "refuse_zip_bomb"]
 
 _ZSTD: Final = 93
 _CHUNK: Final = 1 << 20
 # Local header of a member: its signature, and the lengths of its name and of its extra field.
 _HEADER: Final = struct.Struct("<4s22xHH")
+
+
+def is_workbook(path: Path) -> bool:
+    """Whether a file is an Excel workbook of the kind that openpyxl reads."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return "xl/workbook.xml" in archive.namelist()
+    except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError):
+        return False
 
 
 def refuse_zip_bomb(path: Path, *, limit: int = MAX_BYTES, unpack: bool = False) -> None:

@@ -126,11 +126,15 @@ class Options:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What a reader read: tables, notes for the load report, and files that cannot be read."""
+    """What a reader read: tables, notes for the load report, and files that cannot be read.
+
+    `title` says what was read where that is not what the reader's own title says.
+    """
 
     tables: tuple[RawTable, ...]
     notes: tuple[Note, ...] = ()
     refused: Mapping[Path, InputError] = field(default_factory=dict)
+    title: str | None = None
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 import shlex
 import unicodedata
@@ -148,6 +149,9 @@ REPEATED: Final = (
 )
 """Words in the names of columns that tell repeated measurements apart, the likeliest first."""
 
+# Similarity of names: of a column that has to be there, and of one that a table may lack.
+_NEAR: Final = 0.6
+_SURE: Final = 0.8
 _REPEATED: Final = re.compile(rf"(?:{'|'.join(REPEATED)}|bootstrap)(?:id|idx|index)?")
 
 
@@ -390,7 +394,11 @@ def missing_columns(columns: ColumnMap, cells: Mapping[str, Column], *, source: 
             )
     hint = next(filter(None, (did_you_mean(our, free) for our in missing)), "")
     found = _candidates(missing, free, cells)
-    choices = [(our, names[0] if len(names) == 1 else "NAME") for our, names in found.items()]
+    choices = [(our, _likeliest(our, names) or "NAME") for our, names in found.items()]
+    if not {"task", "dataset", "metric"} & set(columns.ours):
+        taken = {theirs for _, theirs in choices}
+        task = _nearest("task", [name for name in free if name not in taken], cutoff=_SURE)
+        choices += [("task", task)] if task is not None and choices else []
     absent = [our for our in missing if our not in found]
     ways = []
     if choices:
@@ -412,6 +420,20 @@ def missing_columns(columns: ColumnMap, cells: Mapping[str, Column], *, source: 
         f" (columns: {shorten(map(brief, cells), limit=12)}); {', and '.join(ways)}"
         + ("; if several are tasks, write one row per score, with a column 'task'" * several)
     )
+
+
+def _likeliest(our: str, candidates: Sequence[str]) -> str | None:
+    """The only column that may be ours, or the one with nearly its name."""
+    if len(candidates) == 1:
+        return candidates[0]
+    return _nearest(our, candidates, cutoff=_NEAR)
+
+
+def _nearest(our: str, names: Sequence[str], *, cutoff: float) -> str | None:
+    """The name that a slip of the keyboard makes of ours; None where none is near."""
+    by_fold = {_fold(name): name for name in names}
+    near = difflib.get_close_matches(our, [*by_fold], n=1, cutoff=cutoff)
+    return by_fold[near[0]] if near else None
 
 
 def _candidates(

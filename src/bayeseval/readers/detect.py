@@ -75,6 +75,8 @@ READERS: Final[tuple[Reader, ...]] = (
 TABLE: Final = "table"
 """Name of what is no tool's format: a table with one score per row."""
 
+# Files of these are no plain tables, whatever is in them.
+_NO_PLAIN_TABLES: Final = frozenset([".xlsx", ".eval", ".md", ".tex"])
 _MAX_FILES: Final = 100_000
 # Larger JSON is known by its beginning only.
 _MAX_STRUCTURE: Final = 1 << 23
@@ -231,10 +233,12 @@ def read_results(detected: Detected, options: Options) -> Reading:
     if detected.folder is None and options.refused:
         raise next(iter(options.refused.values()))
     failed = {**detected.unreadable, **options.refused}
+    instead = ""
+    if reading.title is None and {suffix_of(path) for path in paths} - _NO_PLAIN_TABLES:
+        instead = f"; {_format_argument(TABLE)} reads a plain table"
     notes: list[Note] = [
-        f"read as {detected.reader.title}"
-        f" ({counted(sum(path not in failed for path in paths), 'file')});"
-        f" {_format_argument(TABLE)} reads a plain table"
+        f"read as {reading.title or detected.reader.title}"
+        f" ({counted(sum(path not in failed for path in paths), 'file')}){instead}"
     ]
     for reader, number in detected.details.items():
         notes.append(

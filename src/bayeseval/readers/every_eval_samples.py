@@ -42,8 +42,9 @@ from bayeseval.readers.every_eval import (
 )
 from bayeseval.readers.items import Items, settle_items
 from bayeseval.readers.lm_eval import common_folder, name_notes
+from bayeseval.readers.measures import lower_is_better
 from bayeseval.readers.raw import Dropped, object_array
-from bayeseval.readers.scores import Score, lower_is_better
+from bayeseval.readers.scores import Score
 from bayeseval.readers.task_names import NamedTask, TaskNames, read_task_names
 
 __all__ = ["EVERY_EVAL_SAMPLES"]

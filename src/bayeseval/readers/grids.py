@@ -6,7 +6,6 @@ import csv
 import io
 import re
 import warnings
-import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +16,7 @@ import numpy as np
 from bayeseval._optional import require
 from bayeseval._text import grouped, plain
 from bayeseval.errors import InputError
-from bayeseval.readers.archives import refuse_zip_bomb
+from bayeseval.readers.archives import is_workbook, refuse_zip_bomb
 from bayeseval.readers.base import Head, decode, file_bytes
 from bayeseval.readers.compressed import stem_of, suffix_of
 from bayeseval.readers.tabular import header_of
@@ -25,7 +24,7 @@ from bayeseval.readers.tabular import header_of
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["GRID_SUFFIXES", "Grid", "first_rows", "grid_of_frame", "grids_of", "is_workbook"]
+__all__ = ["GRID_SUFFIXES", "Grid", "first_rows", "grid_of_frame", "grids_of"]
 
 GRID_SUFFIXES: Final = (".csv", ".tsv", ".txt", ".md", ".tex", ".xlsx")
 
@@ -126,15 +125,6 @@ def grid_of_frame(frame: pd.DataFrame, name: str) -> Grid:
         for row, nones in zip(cells, empty, strict=True)
     ]
     return Grid(name, f"{name}, row", rows, list(range(len(rows))))
-
-
-def is_workbook(path: Path) -> bool:
-    """Whether a file is an Excel workbook of the kind that openpyxl reads."""
-    try:
-        with zipfile.ZipFile(path) as archive:
-            return "xl/workbook.xml" in archive.namelist()
-    except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError):
-        return False
 
 
 def grids_of(path: Path) -> list[Grid]:

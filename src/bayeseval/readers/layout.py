@@ -11,6 +11,7 @@ from typing import Final
 
 from bayeseval.errors import InputError
 from bayeseval.languages.codes import Language, is_code, understand
+from bayeseval.readers.aggregates import is_average
 from bayeseval.readers.columns import (
     METRIC_NAMES,
     TABLE_COLUMNS,
@@ -31,16 +32,8 @@ from bayeseval.readers.printed import (
     without_marks,
 )
 
-__all__ = ["Layout", "find_layout", "has_our_columns", "is_about_languages", "is_average"]
+__all__ = ["Layout", "find_layout", "has_our_columns", "is_about_languages"]
 
-# "all" and its like alone or with what they are over; a model may be called all-MiniLM-L6-v2.
-_AVERAGES: Final = re.compile(
-    r"(?:macro|micro|overall|total|all|unweighted)?[\s\-_.]*(?:avg|average|mean|μ|ø)\.?"
-    r"(?:[\s\-_(]+.*)?"
-    r"|(?:all|overall|macro|total)(?:[\s\-_]*(?:languages|langs|tasks|datasets|scores?))?"
-    r"(?:\s*\(.*\))?",
-    re.IGNORECASE,
-)
 # Names of the column of models, the surest first. A blank one counts before the languages only.
 _MODEL: Final = (
     *("model", "models", "modelname", "modelid", "llm", "llms", "system", "systemname", "name"),
@@ -473,11 +466,6 @@ def _task_and_language(name: str) -> tuple[str, str] | None:
 
 def _meaning(language: Language) -> tuple[str, str, str | None]:
     return language.standard, language.script, language.territory
-
-
-def is_average(name: str) -> bool:
-    """Whether a header or a label means an average over the others."""
-    return len(name) <= MAX_CELL and _AVERAGES.fullmatch(name) is not None
 
 
 def is_about_languages(name: str) -> bool:

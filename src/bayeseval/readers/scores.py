@@ -18,10 +18,11 @@ from bayeseval.errors import InputError, argument, did_you_mean, wording
 from bayeseval.languages.same import one_label_each
 from bayeseval.readers.base import Options, Reading
 from bayeseval.readers.item_counts import with_item_counts
+from bayeseval.readers.measures import lower_is_better
 from bayeseval.readers.raw import Column, Dropped, RawTable, object_array
 from bayeseval.readers.score import Score
 
-__all__ = ["Score", "choose", "lower_is_better", "metric_argument", "settle"]
+__all__ = ["Score", "choose", "metric_argument", "settle"]
 
 # In this order where a task has several; others come after, as the files have them.
 _METRIC_ORDER: Final = (
@@ -29,18 +30,6 @@ _METRIC_ORDER: Final = (
     *("chrf++", "chrf", "comet", "bleu", "rougeL", "acc_norm"),
 )
 _FILTERS: Final = ("none", "", "strict-match", "flexible-extract")
-_LOWER_IS_BETTER: Final = frozenset(
-    [
-        *("perplexity", "word_perplexity", "byte_perplexity", "bits_per_byte", "bpb", "ppl"),
-        *("ter", "wer", "cer", "brier_score", "ece", "loss", "mse", "mae", "rmse", "error"),
-        *("error_rate", "likelihood_diff", "pct_stereotype", "toxicity"),
-    ]
-)
-
-
-def lower_is_better(metric: str) -> bool:
-    """Whether a metric of this name is an error or a loss."""
-    return metric.casefold() in _LOWER_IS_BETTER
 
 
 def settle(

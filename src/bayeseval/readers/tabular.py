@@ -19,7 +19,8 @@ from typing import Any, Final
 import numpy as np
 
 from bayeseval._text import counted, grouped, plain, show
-from bayeseval.errors import InputError
+from bayeseval.errors import InputError, wording
+from bayeseval.readers.archives import is_workbook
 from bayeseval.readers.base import decode, file_bytes, json_fault, json_problem
 from bayeseval.readers.compressed import suffix_of
 from bayeseval.readers.raw import Nested, RawTable, make_table
@@ -90,6 +91,12 @@ def read_table(path: Path) -> RawTable:
     if suffix in _PARQUET_SUFFIXES:
         raise InputError(f"{source}: not a Parquet file (it does not start with PAR1)")
     if data.startswith(b"PK\x03\x04") and suffix in _ARCHIVES:
+        if suffix == ".xlsx" and is_workbook(path):
+            way = wording("format='wide'", "--format wide")
+            raise InputError(
+                f"{source}: an Excel workbook, which {way} reads, be its sheets wide or with one"
+                " row per score"
+            )
         # What is whole has been recognised before.
         raise InputError(
             f"{source}: not {_ARCHIVES[suffix]}, or a damaged one; check that the copy is complete"

@@ -9,9 +9,10 @@ from typing import Final
 from bayeseval._text import shorten, show
 from bayeseval.errors import InputError, wording
 from bayeseval.languages.codes import understand
+from bayeseval.readers.aggregates import is_average
 from bayeseval.readers.columns import METRIC_NAMES
 from bayeseval.readers.grids import Grid
-from bayeseval.readers.layout import Layout, is_about_languages, is_average
+from bayeseval.readers.layout import Layout, is_about_languages
 from bayeseval.readers.printed import is_label_column, mostly_scores, without_marks
 
 __all__ = ["has_deep_header", "refuse_deep_header", "refuse_metrics"]

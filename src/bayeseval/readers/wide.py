@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Final
 from bayeseval._text import brief, counted, score_hint, shorten, show
 from bayeseval.errors import InputError, argument, wording
 from bayeseval.languages.matching import resolve
+from bayeseval.readers.aggregates import is_average
+from bayeseval.readers.archives import is_workbook
 from bayeseval.readers.base import Head, Options, Reader, Reading
 from bayeseval.readers.columns import columns_argument
 from bayeseval.readers.compressed import stem_of, suffix_of
@@ -26,14 +28,12 @@ from bayeseval.readers.grids import (
     first_rows,
     grid_of_frame,
     grids_of,
-    is_workbook,
 )
 from bayeseval.readers.layout import (
     Layout,
     find_layout,
     has_our_columns,
     is_about_languages,
-    is_average,
 )
 from bayeseval.readers.lm_eval import common_folder
 from bayeseval.readers.numbered import file_numbers
@@ -104,7 +104,7 @@ def _read(paths: Sequence[Path], options: Options) -> Reading:
                 f"{source}: {argument('metric')} is for wide tables; this table has one row per"
                 " score"
             )
-        return Reading(tuple(tidy), tuple(notes))
+        return Reading(tuple(tidy), tuple(notes), title="tables with one row per score")
     reading = _settled(scores, source, options, notes, chosen)
     return Reading((*reading.tables, *tidy), reading.notes)
 

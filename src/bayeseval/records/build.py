@@ -26,10 +26,10 @@ from bayeseval.records.duplicates import (
     unread_repeats,
 )
 from bayeseval.records.language_names import tasks_of_languages
-from bayeseval.records.left_out import leave_out
+from bayeseval.records.left_out import leave_out, merge_dropped
 from bayeseval.records.look_alikes import look_alikes, look_alikes_text
 from bayeseval.records.merge_labels import merge_labels
-from bayeseval.records.number_columns import check_numbers, units_against_counts, units_in_table
+from bayeseval.records.number_columns import check_numbers, doubts_of_numbers, units_in_table
 from bayeseval.records.parts import Part, read_part, same_partition, tasks_without_language
 from bayeseval.records.placeholders import refuse_placeholders
 from bayeseval.records.report import LoadReport, TableError, Units
@@ -44,6 +44,7 @@ from bayeseval.records.scales import (
 from bayeseval.records.splits import keep_splits_apart
 from bayeseval.records.stack import Stack, encode
 from bayeseval.records.suspects import DivergedRuns, replicate_suspects
+from bayeseval.records.too_few import refuse_too_few_levels
 
 __all__ = ["Assembled", "DivergedRuns", "MixedScales", "assemble"]
 
@@ -172,9 +173,13 @@ def _checked(
         stack.labels["language"], merged = merge_labels(stack.written)
         all_notes += merged
     all_notes += keep_splits_apart(stack, dropped=(drop or {}).get("task", ()))
-    stack, left_out, left_notes = leave_out(stack, drop=drop or {}, missing=missing)
+    stack, left_out, left_notes = leave_out(
+        stack, drop=drop or {}, missing=missing, averages=not already_checked
+    )
     all_notes += left_notes
-    all_notes += _refuse_too_few_levels(stack, left_out, allow_single=allow_single)
+    all_notes += refuse_too_few_levels(
+        stack, left_out, allow_single=allow_single, is_input=not already_checked
+    )
     all_notes += _tidy_setups(stack)
     all_notes += read_shared_columns(stack, chosen, tell=not already_checked)
     labels, codes = encode(stack)
@@ -263,7 +268,7 @@ def _check_scores(
             f" {setting('mixed_scales', 'allow')}"
         )
     check_range(scores, task, labels["task"], resolved, place)
-    wrong = units_against_counts(stack, codes["task"], labels["task"], resolved)
+    wrong = doubts_of_numbers(stack, codes["task"], labels["task"], resolved)
     return resolved, [*mixtures, *low, *wrong, *scale_notes, *guess_notes]
 
 
@@ -291,7 +296,7 @@ def _score_warnings(
         ),
         # Readers of tools know the direction of a measure, and have reversed or refused it.
         *(
-            errors_as_scores(labels["task"], units)
+            errors_as_scores(scores[at], codes["task"][at], labels["task"], units)
             if all(part.table.place in _PLACES_OF_TABLES for part in stack.parts)
             else ()
         ),
@@ -314,29 +319,6 @@ def _of_sources(files: Sequence[str], n: int) -> str:
         return files[0]
     every = f"all {n} files" if len(files) == n else f"{len(files)} of {n} files"
     return f"{every} ({shorten(files, limit=3)})"
-
-
-def _refuse_too_few_levels(
-    stack: Stack, left_out: Sequence[Dropped], *, allow_single: bool
-) -> list[Note]:
-    """Refuse a table without records, or (unless `allow_single`) one of one model or language."""
-    dropped = _merge_dropped([*(g for part in stack.parts for g in part.dropped), *left_out])
-    reasons = ", ".join(f"{group.reason}: {group.n_rows}" for group in dropped)
-    after = f" after rows were dropped ({reasons})" if dropped else ""
-    if not len(stack):
-        raise InputError(f"{stack.source}: no record is left{after}")
-    warnings: list[Note] = []
-    for factor in ("model", "language"):
-        levels = stack.labels[factor].present()
-        if len(levels) < 2:
-            problem = (
-                f"only one {factor} ({levels[0]!r}){after}; a comparison needs at least two"
-                f" {factor}s"
-            )
-            if not allow_single:
-                raise InputError(f"{stack.source}: {problem}")
-            warnings.append(Caution(f"{problem}: give the folder that holds all of them"))
-    return warnings
 
 
 def _tidy_setups(stack: Stack) -> list[str]:
@@ -476,22 +458,8 @@ def _report(
         n_records=len(stack) - sum(group.n_rows for group in dropped),
         columns=tuple((our, " / ".join(columns[our])) for our in order if our in columns),
         ignored_columns=tuple(dict.fromkeys(n for part in stack.parts for n in part.ignored)),
-        dropped=_merge_dropped(
+        dropped=merge_dropped(
             [*(g for part in stack.parts for g in part.dropped), *left_out, *dropped]
         ),
         remarks=tuple(dict.fromkeys(notes)),
-    )
-
-
-def _merge_dropped(groups: Sequence[Dropped]) -> tuple[Dropped, ...]:
-    counts: dict[str, dict[str, int]] = {}
-    first: dict[str, str] = {}
-    for group in groups:
-        first.setdefault(group.reason, group.first)
-        merged = counts.setdefault(group.reason, {})
-        for label, count in group.counts:
-            merged[label] = merged.get(label, 0) + count
-    return tuple(
-        Dropped(reason, tuple(sorted(merged.items())), first[reason])
-        for reason, merged in counts.items()
     )

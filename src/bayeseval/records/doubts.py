@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import re
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
@@ -13,9 +11,9 @@ import numpy.typing as npt
 
 from bayeseval._text import Caution, counted, shorten, together
 from bayeseval._typing import Bools
-from bayeseval.errors import wording
-from bayeseval.readers.scores import lower_is_better
+from bayeseval.readers.measures import measure_of_task, says_lower_is_better
 from bayeseval.records.coded import by_level
+from bayeseval.records.left_out import leave_out_levels
 from bayeseval.records.report import Units
 from bayeseval.records.scales import lower_bound
 
@@ -33,8 +31,6 @@ _MAX_LISTED: Final = 3
 # From this share of a task's scores on, a bound shapes them: noise that is symmetric about
 # their mean reaches far beyond it.
 _AT_BOUND: Final = 0.25
-# "fleurs:wer", "fleurs wer" and "fleurs/wer" end with the name of a measure.
-_BEFORE_MEASURE: Final = re.compile(r"[\s:/|]+")
 
 Scores = npt.NDArray[np.float64]
 Codes = npt.NDArray[np.int64]
@@ -193,25 +189,53 @@ def _listed(rows: Codes, scores: Scores, where: Where) -> str:
     return shorten([f"{scores[row]:.10g} ({where(int(row))})" for row in rows], limit=_MAX_LISTED)
 
 
-def errors_as_scores(tasks: Sequence[str], units: Mapping[str, Units]) -> list[Caution]:
-    """Warn of tasks that are named after a measure of errors, where lower is better."""
-    named = [name for name in tasks if lower_is_better(_BEFORE_MEASURE.split(name)[-1])]
-    if not named:
-        return []
-    uppers = {units[name].upper for name in named}
-    known = uppers.pop() if len(uppers) == 1 else None
-    bound = "the upper bound of the scale" if known is None else f"{known:g}"
-    tasks_are = (
-        f"task {named[0]!r} is"
-        if len(named) == 1
-        else "tasks " + (f"{shorten(list(map(repr, named)), limit=6)} are")
-    )
-    return [
-        Caution(
-            f"{tasks_are} named after a measure of errors, and higher scores count as better"
-            f" here: if lower is better, enter {bound} less the error"
+def errors_as_scores(
+    scores: Scores, task: Codes, tasks: Sequence[str], units: Mapping[str, Units]
+) -> list[Caution]:
+    """Warn of tasks where lower is better by their names, unless none of their scores is positive.
+
+    Parameters
+    ----------
+    scores : ndarray of float, shape (n,)
+    task : ndarray of int, shape (n,)
+        Position of each score's task in `tasks`.
+    tasks : sequence of str
+    units : mapping of str to Units
+        Bounds by task, declared or guessed.
+    """
+    groups: dict[tuple[bool, str], list[str]] = defaultdict(list)
+    highest = np.full(len(tasks), -np.inf)
+    np.maximum.at(highest, task, scores)
+    for name, best in zip(tasks, highest, strict=True):
+        measure = measure_of_task(name)
+        # Errors that were entered as their negatives.
+        if best <= 0.0 or (measure is None and not says_lower_is_better(name)):
+            continue
+        groups[measure is None, _turned_round(units[name].upper, measure)].append(name)
+    cautions = []
+    for (says_so, turned), names in groups.items():
+        one = len(names) == 1
+        listed = f"task {names[0]!r}" if one else f"tasks {shorten(map(repr, names), limit=6)}"
+        named = ("is" if one else "are") + " named after a measure of errors"
+        said = ("says in its name" if one else "say in their names") + " that lower is better"
+        cautions.append(
+            Caution(
+                f"{listed} {said if says_so else named}, and higher scores count as better here:"
+                f" if lower is better, enter {turned}"
+            )
         )
-    ]
+    return cautions
+
+
+def _turned_round(upper: float | None, measure: tuple[str, bool] | None) -> str:
+    """How an error becomes a score that is better when higher."""
+    if upper is not None:
+        return f"{upper:g} less the error"
+    if measure is None or not measure[1]:
+        return "the upper bound of the scale less the error, or its negative if it has none"
+    is_perplexity = measure[0].endswith(("perplexity", "ppl"))
+    turned = "its negative, or minus its logarithm" if is_perplexity else "its negative"
+    return f"{turned} (in a table of its own, if other tasks have another scale)"
 
 
 def _scores_at_bounds(
@@ -250,11 +274,7 @@ def _scores_at_bounds(
         several = all(len(np.unique(codes[f][at])) > 1 for f in ("model", "language"))
         if len(at) < _MIN_SCORES or not several:
             continue
-        how = wording(
-            f"drop={{'task': [{name!r}]}}",
-            f"drop: {{task: [{json.dumps(name)}]}} in a --mapping file",
-        )
-        drop = f"leave the task out ({how})"
+        drop = f"leave the task out ({leave_out_levels('task', [name])})"
         if lowest == highest:
             text = (
                 f"task {name!r}: all {len(at)} scores are {bound:g}, so it tells no models or"

@@ -8,16 +8,24 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from bayeseval._text import Caution, shorten
+from bayeseval._text import Caution, counted, grouped, shorten
 from bayeseval.errors import InputError
+from bayeseval.readers.columns import columns_argument
 from bayeseval.records.coded import by_level
 from bayeseval.records.report import Units
 from bayeseval.records.stack import Stack
 
-__all__ = ["check_numbers", "units_against_counts", "units_in_table"]
+__all__ = ["check_numbers", "doubts_of_numbers", "units_in_table"]
 
 # Scores are rounded, to a tenth of a percent or more.
 _ROUNDED: Final = 0.002
+# Fewer standard errors than these say nothing of their unit.
+_FEWEST_ERRORS: Final = 4
+# Errors of fractions beside percentages are 100 times too small, as of 10,000 times the items.
+# Errors this small are those of fractions of 30 items or more, and no test set has so many items:
+# where scores of items differ by a tenth of what they can, 12,000 have such an error.
+_MANY_ITEMS: Final = 300_000
+_PERCENT: Final = 100.0
 _WHOLE: Final = ("n", "k", "n_seeds", "n_boot")
 _AT_LEAST: Final = {
     "n": 1.0,
@@ -116,7 +124,20 @@ def _lowest(stack: Stack) -> npt.NDArray[np.float64]:
     return stack.numbers.get("lowest", stack.numbers["score"])
 
 
-def units_against_counts(
+def doubts_of_numbers(
+    stack: Stack,
+    task: npt.NDArray[np.int64],
+    tasks: tuple[str, ...],
+    units: Mapping[str, Units],
+) -> list[Caution]:
+    """Warn of numbers of items and of standard errors that do not go with the scores' bounds."""
+    return [
+        *_units_against_counts(stack, task, tasks, units),
+        *_doubts_of_errors(stack, task, tasks, units),
+    ]
+
+
+def _units_against_counts(
     stack: Stack,
     task: npt.NDArray[np.int64],
     tasks: tuple[str, ...],
@@ -148,3 +169,60 @@ def units_against_counts(
         )
         for (given, top), names in wrong.items()
     ]
+
+
+def _doubts_of_errors(
+    stack: Stack,
+    task: npt.NDArray[np.int64],
+    tasks: tuple[str, ...],
+    units: Mapping[str, Units],
+) -> list[Caution]:
+    """Warn of standard errors that are zero throughout, or in another unit than the scores.
+
+    A score s on a scale from 0 to 1 that is the mean over n items has a standard error of at most
+    sqrt(s (1 - s) / n), which gives the largest n for each score with an error. The median over a
+    task must be at least 1; and at most 300,000 where the scale has a range of 100. Tasks with
+    fewer than four errors, or without two bounds, are not looked at.
+    """
+    errors = stack.numbers.get("se", np.full(len(stack), np.nan))
+    given = np.isfinite(errors)
+    if given.sum() >= _FEWEST_ERRORS and not errors[given].any():
+        return [
+            Caution(
+                f"se is 0 in all {counted(int(given.sum()), 'record')} that have one, as if the"
+                " scores were known exactly; correct the errors, or leave the column out with"
+                f" {columns_argument(('se', None))}"
+            )
+        ]
+    found: dict[bool, list[tuple[str, float, float]]] = {}
+    of_task = by_level(np.arange(len(task)), task, len(tasks))
+    for name, rows in zip(tasks, of_task, strict=True):
+        lower, upper = units[name].lower, units[name].upper
+        if lower is None or upper is None:
+            continue
+        span = upper - lower
+        share = (stack.numbers["score"][rows] - lower) / span
+        known = (errors[rows] > 0.0) & (share > 0.0) & (share < 1.0)
+        if known.sum() < _FEWEST_ERRORS:
+            continue
+        own, share = errors[rows][known], share[known]
+        items = float(np.median(share * (1.0 - share) * (span / own) ** 2))
+        if items < 1.0 or (span == _PERCENT and items > _MANY_ITEMS):
+            found.setdefault(items < 1.0, []).append((name, float(np.median(own)), items))
+    cautions = []
+    for too_large, named in found.items():
+        names, medians, numbers = zip(*named, strict=True)
+        if too_large:
+            means = "more than a single test item has"
+            way = "divide se by 100 if it is on a scale from 0 to 100, and the scores are fractions"
+        else:
+            means = f"as of about {grouped(int(float(f'{np.median(numbers):.1g}')))} test items"
+            way = "multiply se by 100 if it is on a scale from 0 to 1"
+        several = "s" * (len(names) > 1)
+        cautions.append(
+            Caution(
+                f"the scores of task{several} {shorten(map(repr, names))} have a median standard"
+                f" error (se) of {np.median(medians):.2g}, {means}; {way}"
+            )
+        )
+    return cautions

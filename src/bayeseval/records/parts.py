@@ -13,6 +13,7 @@ import pandas as pd
 
 from bayeseval._text import brief, counted, shorten, show
 from bayeseval.errors import InputError
+from bayeseval.readers.aggregates import is_aggregate
 from bayeseval.readers.columns import (
     EXTRA_NUMBERS,
     REPLICATES,
@@ -36,14 +37,6 @@ __all__ = [
     "tasks_without_language",
 ]
 
-# Names of summary rows in the place of a language; compared without case.
-_AGGREGATES: Final = frozenset(
-    [
-        *("avg", "average", "all", "macro", "mean", "overall"),
-        *("macro-avg", "macro-average", "macro-mean"),
-    ]
-)
-_AGGREGATE_REASON: Final = "aggregate rows, not a language"
 # Averages are told from scores by what they equal: in so many rows, up to rounding.
 _FEWEST_AVERAGES: Final = 3
 _MOST_AVERAGED: Final = 50
@@ -279,15 +272,11 @@ def _drop_empty_rows(reader: _PartReader) -> None:
 
 def _drop_aggregates(reader: _PartReader, labels: dict[str, Coded]) -> dict[str, Coded]:
     languages = labels["language"]
-    names = {
-        label
-        for label in languages.present()
-        if re.sub(r"[\s_-]+", "-", label.casefold()) in _AGGREGATES
-    }
+    names = {label for label in languages.present() if is_aggregate(label)}
     if not names:
         return labels
     keep = ~languages.among(names)
-    reader.keep(keep, reason=_AGGREGATE_REASON, labels=languages)
+    reader.keep(keep, reason="aggregate rows, not a language", labels=languages)
     return {"language": languages.take(keep)}
 
 

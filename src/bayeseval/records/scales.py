@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from bayeseval._text import Caution, shorten, together
 from bayeseval.errors import InputError, did_you_mean, wording
+from bayeseval.readers.measures import measure_of_task
 from bayeseval.records.coded import by_level
 from bayeseval.records.report import Units
 
@@ -131,7 +132,7 @@ def resolve_units(
             )
     stated = stated_units(tasks, declared, in_table)
     each = zip(tasks, by_level(scores, task, len(tasks)), strict=True)
-    by_task = {name: stated.get(name) or _guess(values) for name, values in each}
+    by_task = {name: stated.get(name) or _guess(name, values) for name, values in each}
     # A task that no model solves takes the scale of the others, when they share one.
     scales = {u for u in by_task.values() if u and u.lower is not None and u.upper is not None}
     unsolved = next(iter(scales)) if len(scales) == 1 else Units()
@@ -160,8 +161,12 @@ def stated_units(
     return {name: bounds for name, bounds in stated.items() if bounds is not None}
 
 
-def _guess(scores: Scores) -> Units | None:
+def _guess(task: str, scores: Scores) -> Units | None:
     """0-1 or 0-100 where the scores leave no other common scale; None when all are zero."""
+    measure = measure_of_task(task)
+    if measure is not None and measure[1]:
+        # A perplexity or a loss has no upper bound, wherever its values lie.
+        return Units()
     lowest, highest = float(scores.min()), float(scores.max())
     if lowest == highest == 0.0:
         return None

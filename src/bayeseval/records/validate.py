@@ -125,7 +125,7 @@ class Description:
     replicates : tuple of str
         Replicate columns (``seed``, ``boot``, ``item``) of the table.
     replicated : tuple of str
-        What is known about seeds and test sets, cell by cell, in sentences.
+        What is known about seeds, test sets and errors, cell by cell, in sentences.
     report : LoadReport
     """
 
@@ -175,7 +175,7 @@ def describe(records: Records) -> Description:
         components=connected_components(records),
         tasks=_task_scores(records),
         replicates=records.replicate_columns,
-        replicated=tuple(dict.fromkeys(_replicated_by_source(records))),
+        replicated=(*dict.fromkeys(_replicated_by_source(records)), *_standard_errors(records)),
         report=records.report,
     )
 
@@ -213,6 +213,17 @@ def _replicated(cells: CellTable) -> tuple[str, ...]:
             " sets"
         )
     return (*lines, *cells.notes)
+
+
+def _standard_errors(records: Records) -> list[str]:
+    """The range of the column ``se``, which shows its unit."""
+    errors = records.numbers("se")
+    known = errors[np.isfinite(errors)]
+    if not known.size:
+        return []
+    spread = " to ".join(dict.fromkeys(f"{value:.3g}" for value in (known.min(), known.max())))
+    share = f"{grouped(known.size)} of {counted(len(records), 'record')}"
+    return [f"standard errors (se): {spread}, median {np.median(known):.3g} (in {share})"]
 
 
 def _levels(labels: tuple[str, ...], codes: npt.NDArray[np.int64]) -> tuple[tuple[str, int], ...]:
@@ -386,7 +397,8 @@ def _task_lines(description: Description) -> list[str]:
     shown, further = description.tasks[:_SHOWN_TASKS], len(description.tasks) - _SHOWN_TASKS
     width = max(len("task"), *(len(entry.task) for entry in shown))
     lines = [
-        "Scores, in each task's own units; higher must be better (an error: upper bound - error)",
+        "Scores, in each task's own units; higher must be better"
+        " (an error: bound - error, or -error)",
         f"  {'task':<{width}}  {'records':>8}  {'lowest':>9}  {'median':>9}  {'highest':>9}  units",
     ]
     lines += [

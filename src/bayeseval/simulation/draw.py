@@ -74,7 +74,7 @@ _NODES = np.linspace(-9.0, 9.0, 181)
 _WEIGHTS = np.exp(-0.5 * _NODES**2) / np.exp(-0.5 * _NODES**2).sum()
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Simulation:
     """A simulated table and the parameters it was drawn from.
 
@@ -93,12 +93,21 @@ class Simulation:
         True PP_lt (arXiv:2508.17162, Eq. 2), score units.
     expected : ndarray, shape (n_languages, n_tasks, n_models)
         Expected score of every model on every pair, score units.
+
+    Examples
+    --------
+    >>> import bayeseval as be
+    >>> be.simulate("crossed", n_models=5)
+    <Simulation of Records 'simulated-crossed': 210 records, 5 models, 12 languages, 5 tasks>
     """
 
     records: Records
     truth: Mapping[str, Floats | float]
     potential: Floats
     expected: Floats
+
+    def __repr__(self) -> str:
+        return f"<Simulation of {repr(self.records)[1:-1]}>"
 
     @property
     def language_potential(self) -> Floats:
@@ -225,7 +234,7 @@ def simulate(
     n_boot = as_whole_number("n_boot", n_boot)
     n_prompts = as_whole_number("n_prompts", n_prompts)
     n_metrics = as_whole_number("n_metrics", n_metrics)
-    n_items = as_whole_number("n_items", n_items)
+    n_items = as_whole_number("n_items", n_items, least=1)
     seed = as_whole_number("seed", seed, least=0)
     if pattern_seed is not None:
         pattern_seed = as_whole_number("pattern_seed", pattern_seed, least=0)

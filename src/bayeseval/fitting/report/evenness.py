@@ -103,7 +103,8 @@ def without_evenness(n_tasks: int, *, chosen: bool = False) -> str:
         )
     return (
         f"{NO_EVENNESS}. With one task, the model factors estimates it from these scores: as a few "
-        "patterns over languages that models have more or less of. The term itself needs to know "
-        "how far another test set would move every score: standard errors (se), the number of test "
-        "items (n) or their bootstraps; or scores on further tasks. Seeds alone are not enough."
+        "patterns over languages that models have more or less of. The term itself needs scores on "
+        "further tasks, or to know how far another test set would move every score: standard "
+        "errors (se), the number of test items (n) or their bootstraps. Seeds alone are not enough,"
+        " and where all errors are known, more models or languages are needed."
     )
