@@ -11,6 +11,7 @@ import pytest
 from bayeseval import names
 from bayeseval.comparison import Comparison, compare
 from bayeseval.comparison.moved import Moved, moved_scores
+from bayeseval.comparison.predictive import sampled_scores
 from bayeseval.comparison.scores import Scores
 from bayeseval.comparison.sentences import comparison_table, winner
 from bayeseval.design import build_design
@@ -152,3 +153,48 @@ def test_a_single_model_has_no_difference(compared: Comparison) -> None:
     heading = alone.summary().splitlines()[1]
     assert heading.split() == ["model", "elpd", "SE", "seen", "-", "left", "out", "bad", "k-hats"]
     assert "difference" in compared.summary().splitlines()[1]
+
+
+def test_intervals_of_moved_scores_cover_as_often_as_those_of_others() -> None:
+    """Draws of a beta with a floor: scores and predictions of one distribution."""
+    rng = np.random.default_rng(5)
+    mean = rng.uniform(0.002, 0.2, size=4000)
+    truth, draws = (100 * rng.beta(2 * mean, 2 * (1 - mean), size=(n, 4000)) for n in (1, 999))
+    # The test reports nothing below 0.5.
+    score = np.where(truth[0] < 0.5, 0.0, truth[0])
+    limits = np.full(4000, 0.5), np.full(4000, 99.5)
+    density = np.zeros((1, 4000))
+    inside = sampled_scores(draws, density, score, limits)["in_90"].to_numpy()
+    at_bound = score == 0.0
+    assert 0.4 < at_bound.mean() < 0.6
+    assert inside.mean() == pytest.approx(0.9, abs=3 * np.sqrt(0.09 / 4000))
+    # As they are, none of these scores is inside: a draw of a beta is above 0.
+    raw = sampled_scores(draws, density, score)["in_90"]
+    assert raw[at_bound].mean() < 0.1
+    assert np.array_equal(raw[~at_bound], inside[~at_bound])
+
+
+def test_moved_scores_are_inside_as_far_as_equal_draws_are() -> None:
+    draws = np.array([[0.1] * 4 + [2.0] * 6, [50.0] * 10, [99.9] + [50.0] * 9]).T
+    found = sampled_scores(
+        draws, np.zeros((1, 3)), np.array([0.0, 0.0, 100.0]), (np.full(3, 0.5), np.full(3, 99.5))
+    )
+    # Of the ranks (0, 0.4), those above 0.05; no draw is as low; of (0.9, 1), those below 0.95.
+    np.testing.assert_allclose(found["in_90"], [0.35 / 0.4, 0.0, 0.05 / 0.1])
+
+
+def test_left_out_scores_that_models_move_are_counted() -> None:
+    frame = bounded_tables.frame()
+    frame.loc[frame["language"] == "l0", "score"] = 0.0
+    frame = frame.drop(columns=["n", "k"])
+    found = compare(
+        bounded_tables.records(frame), ["additive", "logit"], holdout=0.3, repeats=1, jobs=1
+    )
+    n = int((found.predictions.query("spec == 'logit'")["score"] == 0.0).sum())
+    assert n > 0
+    assert found.verdict[-1].startswith(
+        f"{n} of 8 left-out scores are at a bound of their scale, or closer to it than 0.5 % of "
+        "the range, and logit moves them to this distance (edge): log scores are those of moved"
+    )
+    own = found.predictions.query("spec == 'logit' and score == 0.0")
+    assert ((own["lower"] > 0.0) & (own["in_90"] > 0.0)).any()

@@ -15,11 +15,11 @@ import pandas as pd
 
 from bayeseval import names
 from bayeseval._text import any_of, shorten
-from bayeseval._typing import Bools
+from bayeseval._typing import Bools, Floats, Index
 from bayeseval.design import Design
 from bayeseval.errors import wording
 
-__all__ = ["Moved", "moved_scores"]
+__all__ = ["Moved", "limits_of", "moved_scores"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,6 +49,17 @@ class Moved:
         same = all(np.array_equal(first, own) for own in others)
         return same and len({*self.edges.values()}) == 1
 
+    def counted(self, rows: Index | None = None) -> str:
+        """How many of some scores, by default of all, are moved, and by which models."""
+        scores = self.any if rows is None else self.any[rows]
+        what = "scores" if rows is None else "left-out scores"
+        move = "move" if len(self.edges) > 1 else "moves"
+        return (
+            f"{int(scores.sum())} of {len(scores)} {what} are at a bound of their scale, or closer "
+            f"to it than {100 * max(self.edges.values()):g} % of the range, and "
+            f"{any_of(self.edges, 'and')} {move} them to this distance (edge)"
+        )
+
     def sentence(self, known: pd.DataFrame, by: names.LeftOut) -> str:
         """How many scores are moved, by which models, and how these compare without them.
 
@@ -59,15 +70,8 @@ class Moved:
         by : str
             What was left out at a time.
         """
-        scores = self.any
-        n, rest = int(scores.sum()), int((~scores).sum())
-        least = f"{100 * max(self.edges.values()):g} % of the range"
-        text = (
-            f"{n} of {len(scores)} scores are at a bound of their scale, or closer to it than "
-            f"{least}, and {any_of(self.edges, 'and')} "
-            f"{'move' if len(self.edges) > 1 else 'moves'} them to this distance (edge), on which "
-            "their densities depend."
-        )
+        rest = int((~self.any).sum())
+        text = f"{self.counted()}, on which their densities depend."
         if len(known) < 2:
             return text
         if by != names.RECORD:
@@ -79,6 +83,39 @@ class Moved:
             for row in others
         )
         return f"{text} Over the other {rest} scores, elpd less that of {best['spec']}: {listed}."
+
+    def sentence_on_predictions(self, rows: Index) -> str:
+        """What that means for predictions of left-out scores.
+
+        Parameters
+        ----------
+        rows : ndarray of int
+            Which records were left out, of all repeats one after the other.
+        """
+        return (
+            f"{self.counted(rows)}: log scores are those of moved scores, which other models do "
+            "not predict, and in 90 % takes such a score as equal to all predictions that are as "
+            "close to the bound. RMSE, MAE and CRPS are of the scores as they are."
+        )
+
+
+def limits_of(design: Design, rows: Index) -> tuple[Floats, Floats]:
+    """Scores beyond which the model takes all for equal; infinite where it moves none.
+
+    Parameters
+    ----------
+    design : Design
+        The model and its table.
+    rows : ndarray of int, shape (m,)
+        Which records.
+    """
+    outcome, task = design.outcome, design.factor_index[names.TASK]
+    low, high = np.full(design.n_records, -np.inf), np.full(design.n_records, np.inf)
+    own = outcome.rows_of("logit", "share")
+    lower, upper = outcome.lower[task[own]], outcome.upper[task[own]]
+    distance = design.spec.edge * (upper - lower)
+    low[own], high[own] = lower + distance, upper - distance
+    return low[rows], high[rows]
 
 
 def moved_scores(designs: Mapping[str, Design]) -> Moved | None:
