@@ -15,6 +15,7 @@ from bayeseval.comparison.predictive import sampled_scores
 from bayeseval.comparison.scores import Scores
 from bayeseval.comparison.sentences import comparison_table, winner
 from bayeseval.design import build_design
+from bayeseval.errors import addressing_command_line
 from bayeseval.records import Records
 from bayeseval.reporting.export import export
 from bayeseval.reporting.folder import read_saved
@@ -106,6 +107,9 @@ def test_groups_are_compared_where_all_models_predict_the_same_values() -> None:
         won,
         SENTENCE.format("p, q and r move them") + way,
     ]
+    with addressing_command_line():
+        last = said(found, moved_by("p"), "task")[-1]
+        assert last.endswith(" With --by record, differences without these scores are reported.")
     open_ = (
         "No winner is named: p is 40.0 (SE 2.6) ahead of q, and models predict other values of "
         "scores at a bound."
