@@ -177,11 +177,13 @@ def verdict(
             )
             continue
         text = (
-            f"Ranks of {what} under {row['against']} and {row['spec']}: Spearman "
-            f"{row['spearman']:.2f}, Kendall {row['kendall']:.2f}"
+            f"Order of the posterior means of {what} under {row['against']} and {row['spec']}: "
+            f"Spearman {row['spearman']:.2f}, Kendall {row['kendall']:.2f}"
         )
         sentences.append(
-            f"{text}; largest rank changes: {row['moved']}." if row["moved"] else f"{text}."
+            f"{text}; largest changes of median ranks: {row['moved']}."
+            if row["moved"]
+            else f"{text}."
         )
     # Of one model there is nobody to have what it lacks.
     lacking = [

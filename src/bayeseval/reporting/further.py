@@ -319,7 +319,14 @@ def _comparison(facts: Facts) -> Section | None:
     )
     blocks: list[Chart | Grid] = [chart, grid] if several else [grid]
     if facts.has("moves") and "spearman" in facts.tables["moves"]:
-        blocks.append(_grid(facts, "moves", "Agreement of ranks between the models."))
+        blocks.append(
+            _grid(
+                facts,
+                "moves",
+                "Agreement between the models: rank correlations of posterior means, and the "
+                "largest changes of median ranks.",
+            )
+        )
     return Section("comparison", "Comparison of models", blocks)
 
 
