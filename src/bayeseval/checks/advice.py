@@ -178,13 +178,6 @@ class Situation:
             self._written("fit", python=[repr(spec)], command=f"--model {name}.yaml"),
         )
 
-    def bounds_and_terms(self) -> str:
-        """How to keep the interactions of a model without bounds; empty without any."""
-        if not self.terms or self.covariates:
-            return ""
-        how, _ = self.own_spec(self.terms)
-        return f" logit and bounded have no interactions; a spec of your own can have both.{how}"
-
     def fit(self, model: str) -> str:
         """Command that fits another model."""
         return self._written("fit", python=[repr(model)], command=f"--model {model}")
@@ -285,7 +278,7 @@ def _advice(check: Check, fit: Situation) -> tuple[str, str]:
         )
         if fit.crowded and fit.bounded and fit.likelihood in of_quantity("score"):
             meaning += " Scores at a bound vary less than others, which needs a model with bounds."
-            return meaning + fit.bounds_and_terms(), fit.compare("logit", "bounded")
+            return meaning, fit.compare("logit", "bounded")
         return meaning, fit.compare(fit.next_model(), fit.robust())
     if name == "outside_bounds":
         meaning = (
@@ -294,7 +287,11 @@ def _advice(check: Check, fit: Situation) -> tuple[str, str]:
         )
         if not fit.bounded:
             return meaning, ""
-        return meaning + fit.bounds_and_terms(), fit.compare("logit", "bounded")
+        if fit.terms and not fit.covariates:
+            how, _ = fit.own_spec(fit.terms)
+            meaning += " logit and bounded have no interactions; a spec of your own can have both."
+            meaning += how
+        return meaning, fit.compare("logit", "bounded")
     if name == "residual_normality":
         return (
             "The few records far from their predictions pull the numbers of their models and "
