@@ -421,7 +421,7 @@ def test_the_words_are_careful(compared: Comparison) -> None:
         "The sds of gaps over languages are not estimated by a, b, c, for lack of a "
         "model:language term, and are not compared."
     )
-    assert said[-5].endswith("largest rank changes: de 1 [1, 2] to 3 [2, 4].")
+    assert said[-5].endswith("largest changes of median ranks: de 1 [1, 2] to 3 [2, 4].")
     clear = table.assign(elpd_diff=[0.0, -9.0, -7.0], diff_se=[0.0, 2.0, 5.0], n_bad_k=0, n=500)
     said = verdict(clear, moves, fits, "record")
     assert said[0] == "b predicts a left-out record best: elpd 9.0 (SE 2.0) ahead of a."

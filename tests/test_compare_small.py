@@ -306,10 +306,11 @@ def test_moves_are_told_with_both_correlations() -> None:
     )
     fits = {name: fit_with([1.0] * 3, [1.0] * 3, 1.0, components=PLAIN) for name in "pqrs"}
     assert verdict(ranked(), moves, fits, "task")[2:] == [
-        "Ranks of language potentials under p and q: Spearman 0.91, Kendall 0.81; largest rank "
-        "changes: de 1 [1, 2] to 3 [2, 4].",
+        "Order of the posterior means of language potentials under p and q: Spearman 0.91, Kendall "
+        "0.81; largest changes of median ranks: de 1 [1, 2] to 3 [2, 4].",
         "Scores of models are not reported by both p and q, and cannot be compared.",
-        "Ranks of sds of gaps over languages under p and r: Spearman 1.00, Kendall 1.00.",
+        "Order of the posterior means of sds of gaps over languages under p and r: Spearman 1.00, "
+        "Kendall 1.00.",
     ]
 
 

@@ -147,12 +147,13 @@ def test_scores_of_draws_by_hand() -> None:
     draws = np.array([[0.0, 5.0], [2.0, 5.0]])
     density = np.log([[0.1, 0.5], [0.3, 0.5]])
     found = sampled_scores(draws, density, np.array([1.0, 7.0]))
-    assert list(found) == ["mean", "median", "lower", "upper", "crps", "log_score"]
+    assert list(found) == ["mean", "median", "lower", "upper", "crps", "log_score", "in_90"]
     assert found["mean"].tolist() == [1.0, 5.0]
     # E|X - y| = 1 less half of E|X - X'| = 1; of a point the absolute error.
     np.testing.assert_allclose(found["crps"], [0.5, 2.0])
     np.testing.assert_allclose(found["log_score"], np.log([0.2, 0.5]))
     np.testing.assert_allclose(found[["lower", "upper"]], [[0.1, 1.9], [5.0, 5.0]])
+    assert found["in_90"].tolist() == [1.0, 0.0]
 
 
 def test_scores_of_normal_predictions_are_integrals() -> None:
@@ -242,6 +243,7 @@ def test_densities_of_measured_cells_are_those_of_the_engines(likelihood: str) -
 def predictions(crps: dict[str, list[float]], **more: Any) -> pd.DataFrame:
     start = {"repeat": [1, 1, 2], "unit": [0, 1, 0], "score": [10.0, 20.0, 10.0]}
     other = {"mean": 12.0, "median": 11.0, "lower": 10.0, "upper": 15.0, "log_score": -2.0} | more
+    other = {"in_90": [1.0, 0.0, 1.0]} | other
     return pd.concat(
         [
             pd.DataFrame({"spec": name, **start, **other, "crps": values})

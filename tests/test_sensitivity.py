@@ -413,19 +413,44 @@ def test_the_short_form_is_about_the_ranks_that_agree_least(both: Sensitivity) -
     moved = same.assign(spearman=same["spearman"].mask(potential, 0.8757))
     moved["kendall"] = moved["kendall"].mask(potential, 0.9999)
     assert main_result(moved) == (
-        f"{refits}ranks by language potential agree with those of all records: Spearman at least "
-        "0.876, Kendall at least 0.999"
+        f"{refits}the order of the means by language potential agrees with that of all records: "
+        "Spearman at least 0.876, Kendall at least 0.999"
     )
     one = moved[moved["without"] == moved.loc[potential, "without"].iloc[0]]
-    assert main_result(one).startswith("in 1 refit ranks by language potential agree")
+    assert main_result(one).startswith(
+        "in 1 refit the order of the means by language potential agrees"
+    )
     assert main_result(one).endswith("Spearman 0.876, Kendall 0.999")
     ties = same.assign(n_rank_changes=same["n_rank_changes"].mask(potential, 2))
     assert main_result(ties) == (
-        f"{refits}all ranks by language potential agree with those of all records; "
+        f"{refits}the order of the means by language potential is that of all records; "
         "up to 2 median ranks change"
     )
     # The table has the same numbers.
     assert " 0.876     0.999 " in format_sensitivity(one, both.outliers, [])
+
+
+def test_ranks_and_the_order_of_means_are_told_apart() -> None:
+    row = {
+        "drop": "group", "without": "big", "n_dropped": 4, "n_records": 90, "status": "fitted",
+        "reason": "", "quantity": "gap_sd_languages", "n_levels": 5, "spearman": 0.9,
+        "kendall": 0.8, "n_rank_changes": 0.0, "largest_change_sd": 0.5,
+        "largest_change_level": "A", "moved": "",
+    }  # fmt: skip
+    start = "Without big (4 records), "
+
+    def said(**more: object) -> str:
+        return sensitivity_sentences(pd.DataFrame([{**row, **more}]))[0]
+
+    assert said() == (
+        f"{start}no median rank by sd of gaps over languages changes; the order of the means does "
+        "(Kendall 0.800)."
+    )
+    assert said(kendall=1.0) == f"{start}no median rank by sd of gaps over languages changes."
+    assert said(n_rank_changes=2.0, moved="A 1 [1, 2] to 2 [1, 3]") == (
+        f"{start}2 of 5 median ranks by sd of gaps over languages change (Kendall of the means "
+        "0.800); largest changes of median ranks: A 1 [1, 2] to 2 [1, 3]."
+    )
 
 
 def test_languages_have_names_in_the_sentences() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Container, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 __all__ = [
@@ -32,9 +32,17 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Caution:
-    """A note that must not be missed; printed with ``warning:`` before its text."""
+    """A note that must not be missed; printed with ``warning:`` before its text.
+
+    Parameters
+    ----------
+    text : str
+    without_bounds : bool
+        Whether it is only about models whose likelihood knows no bounds of the scores.
+    """
 
     text: str
+    without_bounds: bool = False
 
     def __str__(self) -> str:
         return f"warning: {self.text}"
@@ -215,7 +223,7 @@ def together(cautions: Sequence[tuple[str, Caution]]) -> list[Caution]:
         return [caution for _, caution in cautions]
     _, first = cautions[0]
     others = f"{counted(len(tasks) - 1, 'other task')} ({shorten(tasks[1:])})"
-    return [Caution(f"{first.text}; the same is found in {others}")]
+    return [replace(first, text=f"{first.text}; the same is found in {others}")]
 
 
 def any_of(labels: Iterable[str], word: str = "or") -> str:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import ast
+import re
 import shlex
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -180,3 +183,66 @@ def test_identified_interactions_are_those_of_auto() -> None:
     assert identified_interactions(plain, sizes) == TWO_WAY
     one = {f: np.zeros_like(v) if f == "task" else v for f, v in plain.items()}
     assert identified_interactions(one, sizes | {"task": 1}) == ("model:language",)
+
+
+def test_a_model_with_bounds_is_not_sent_back_to_one_without() -> None:
+    beta = replace(FIT, model="bounded", likelihood="beta", alike=("language:task",))
+    found = advice("independence", beta)
+    assert found.meaning.endswith(
+        " The shipped models with interactions have no bounds; a spec of your own can have both. "
+        "Write these lines to beta_interactions.yaml, and give the file to --model: 'name: "
+        "beta_interactions', 'likelihood: beta', 'interactions: [language:task]'."
+    )
+    assert found.command == (
+        "bayeseval fit --benchmark 'my scores.csv' --model beta_interactions.yaml"
+    )
+    # Without a term that residuals indicate, all of two factors that it lacks.
+    logit = replace(FIT, model="logit", likelihood="logit_normal", alike=(), terms=TWO_WAY[:1])
+    spec = f"interactions: [{', '.join(TWO_WAY)}]"
+    assert f"'likelihood: logit_normal', '{spec}'" in advice("calibration", logit).meaning
+    for check in CHECKS:
+        command = advice(check, beta).command
+        if command:
+            assert set(models_of(command)) <= {"bounded", "logit", "beta_interactions.yaml"}
+    # Nothing is left to add: no command.
+    whole = replace(beta, model="mine", terms=FIT.identified)
+    assert advice("independence", whole).command == ""
+    assert advice("normality_task", whole).command.endswith("--model bounded --drop task")
+    with addressing_command_line(False):
+        found = advice("independence", beta)
+        own = {"name": "beta_interactions", "likelihood": "beta", "interactions": ["language:task"]}
+        assert found.command == f"be.fit(records, {own})"
+        assert f"Give this spec in place of a name: {own}." in found.meaning
+
+
+def test_scores_beyond_bounds_are_answered_with_bounds_and_the_terms_of_the_model() -> None:
+    crossed = replace(FIT, model="crossed", terms=TWO_WAY)
+    lines = f"'likelihood: beta', 'interactions: [{', '.join(TWO_WAY)}]'."
+    found = advice("outside_bounds", crossed)
+    assert found.meaning.endswith(lines)
+    assert models_of(found.command) == ["crossed", "logit", "bounded"]
+    assert "a spec of your own" not in advice("outside_bounds", FIT).meaning
+    # A language at a floor: heavier tails would not help.
+    assert "robust" in advice("sd_by_language", crossed).command
+    flat = advice("sd_by_language", replace(crossed, crowded=True))
+    assert models_of(flat.command) == ["crossed", "logit", "bounded"]
+    assert flat.meaning.endswith(
+        " Scores at a bound vary less than others, which needs a model with bounds."
+    )
+
+
+def test_the_specs_that_are_advised_can_be_fitted(tmp_path: Path) -> None:
+    records = simulate("logit", n_tasks=5, seed=2).records
+    for likelihood in ("beta", "logit_normal"):
+        with addressing_command_line(False):
+            fit = replace(FIT, model="x", likelihood=likelihood, alike=())
+            command = advice("calibration", fit).command
+        spec = ast.literal_eval(command.removeprefix("be.fit(records, ").removesuffix(")"))
+        design = build_design(records, load_spec(spec))
+        assert {term.name for term in design.terms} >= set(TWO_WAY)
+        assert design.outcome.families == (likelihood,)
+        lines = re.findall("'([^']*)'", advice("calibration", fit).meaning)
+        path = tmp_path / f"{spec['name']}.yaml"
+        path.write_text("\n".join(lines), encoding="utf-8")
+        assert advice("calibration", fit).command.endswith(f"--model {path.name}")
+        assert load_spec(path) == load_spec(spec)

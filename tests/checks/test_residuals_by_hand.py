@@ -20,11 +20,18 @@ from bayeseval.checks.container import Check, p_text
 from bayeseval.checks.gaussian import LeaveOneOut
 from bayeseval.checks.independence import CELLS, cell_codes, independence_check
 from bayeseval.checks.realised import between_groups, has_exact_pit, levene, realised_pit
-from bayeseval.checks.residuals import Realised, effect_checks, range_checks, residual_checks
+from bayeseval.checks.residuals import (
+    Realised,
+    effect_checks,
+    is_crowded,
+    range_checks,
+    residual_checks,
+)
 from bayeseval.checks.uniformity import GRID, counts, distance, independent_counts
 from bayeseval.design import build_design, identified_interactions
 from bayeseval.errors import addressing_command_line
 from bayeseval.estimands import expected_score, mean_residual, read_arrays
+from bayeseval.estimands.predict import off_bounds
 from bayeseval.records import Records
 from bayeseval.simulation import simulate
 from bayeseval.spec import load_spec
@@ -82,6 +89,69 @@ def test_pit_by_rank_breaks_ties_at_random(monkeypatch: pytest.MonkeyPatch) -> N
     expected = [(40 + 11 * rng.uniform(size=n)) / 100 for _ in range(2)]
     np.testing.assert_allclose(found, expected, rtol=1e-12)
     assert asked == [slice(4, 5)] * 99 + [slice(9, 10)] * 99
+
+
+def with_bounds(arrays: Any, score: np.ndarray) -> Any:
+    """The same arrays under a beta likelihood of scores from 0 to 100."""
+    n_tasks = len(arrays.levels["task"])
+    response = replace(
+        arrays.response,
+        link="logit",
+        families=("beta",),
+        family=np.zeros(n_tasks, dtype=int),
+        lower=np.zeros(n_tasks),
+        upper=np.full(n_tasks, 100.0),
+        edge=0.005,
+    )
+    return replace(arrays, likelihood="beta", response=response, score=score)
+
+
+def test_scores_that_the_likelihood_moves_are_tied_with_predictions_there(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    n = len(ROWS)
+    score = np.where(np.arange(n) % 2, 0.0, 100.0)
+    score[0] = 40.0
+    arrays = with_bounds(arrays_of(), score)
+    number = iter(range(99))
+
+    def replicates(arrays: Any, rng: Any, draw: slice) -> np.ndarray:
+        # Thirty closer to the lower bound than the edge, thirty to the upper one.
+        k = next(number)
+        return np.full((1, n), 0.2 if k < 30 else 50.0 if k < 69 else 99.8)
+
+    monkeypatch.setattr(realised, "replicate_scores", replicates)
+    (found,) = realised_pit(arrays, np.array([4]), np.random.default_rng(0))
+    uniform = np.random.default_rng(0).uniform(size=n)
+    low, high = uniform * 31 / 100, (69 + uniform * 31) / 100
+    np.testing.assert_allclose(found[1:], np.where(score == 0.0, low, high)[1:], rtol=1e-12)
+    assert found[0] == pytest.approx((30 + uniform[0]) / 100)
+    # Under a normal likelihood they are what they are.
+    plain = arrays_of()
+    assert off_bounds(plain, plain.score) is plain.score
+
+
+def test_a_language_at_a_bound_varies_less_than_predicted() -> None:
+    arrays = arrays_of()
+    labels = arrays.levels["language"]
+    own = arrays.index["language"] == 0
+    bounds = (np.zeros(len(ROWS)), np.full(len(ROWS), 100.0))
+    sds = pd.DataFrame(
+        {
+            "language": labels[:2],
+            "observed": [0.3, 6.0],
+            "replicated_mean": [6.0, 5.0],
+            "replicated_lower": [4.0, 3.0],
+            "replicated_upper": [8.0, 7.0],
+        }
+    )
+    low = replace(arrays, score=np.where(own, 1.0, 50.0))
+    assert is_crowded(low, sds, bounds)
+    assert is_crowded(replace(arrays, score=np.where(own, 95.0, 50.0)), sds, bounds)
+    # Equal scores in the middle of the scale, and more spread than predicted, are neither.
+    assert not is_crowded(replace(arrays, score=np.full(len(ROWS), 50.0)), sds, bounds)
+    assert not is_crowded(low, sds.assign(observed=[20.0, 5.0]), bounds)
+    assert not is_crowded(low, sds.head(0), bounds)
 
 
 def test_pit_is_strictly_between_zero_and_one() -> None:

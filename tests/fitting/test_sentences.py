@@ -313,7 +313,10 @@ def test_what_was_predicted() -> None:
 
 
 def test_what_would_estimate_evenness() -> None:
-    assert without_evenness(15).endswith("; the model crossed does.")
+    assert without_evenness(15).endswith(
+        "; the model crossed does, and a spec of your own with the interaction model:language, "
+        "which can keep the likelihood."
+    )
     # What auto left out is no advice.
     assert "--model" not in without_evenness(15, chosen=True)
     assert "more models, languages or tasks" in without_evenness(15, chosen=True)

@@ -12,10 +12,14 @@ import pandas as pd
 import pytest
 
 from bayeseval import load
+from bayeseval.design import build_design
 from bayeseval.errors import InputError, addressing_command_line
+from bayeseval.fitting.provenance import notes_on_table
+from bayeseval.fitting.report.terminal import format_preamble
 from bayeseval.records import Records, Units
 from bayeseval.records.doubts import constant_models
 from bayeseval.records.validate import describe, format_description
+from bayeseval.spec import load_spec
 
 CELLS = list(product(("A", "B", "C"), ("de", "en", "hi", "sw"), ("qa", "nli")))
 
@@ -332,6 +336,19 @@ def test_tasks_at_a_bound_and_tasks_with_one_score_are_named() -> None:
     table.loc[at[0], "score"] = 60.0
     (warning,) = warnings(table)
     assert "92 % of the scores (11 of 12) are 100, the highest possible score:" in warning
+
+
+def test_what_is_said_of_normal_residuals_is_not_said_of_models_with_bounds() -> None:
+    table = frame()
+    table.loc[table.index[table["task"] == "qa"][:5], "score"] = 0.0
+    records = Records.from_frame(table, name="t", units=(0, 100))
+    for likelihood, said in (("normal", True), ("beta", False), ("logit_normal", False)):
+        design = build_design(records, load_spec({"name": "x", "likelihood": likelihood}))
+        notes = [str(note) for note in notes_on_table(records, design)]
+        assert any("models with normal residuals" in note for note in notes) is said
+        assert len(notes) == len(records.report.remarks) - (not said)
+        text = format_preamble(records, design, engine="marginal")
+        assert ("models with normal residuals" in text) is said
 
 
 def test_a_few_scores_at_a_bound_and_one_failing_model_are_no_task_at_a_bound() -> None:

@@ -352,6 +352,14 @@ def test_a_comparison_has_its_page(results: SavedResults, tmp_path: Path) -> Non
     assert page.of("summary").all("p")[0].text == f"crossed is ahead of {SCRIPT}."
     assert "Not converged" in page.of("content").text
     assert SCRIPT in page.of("summary").text
+    moved = table.assign(unmoved_diff=[0.0, 5.0], unmoved_diff_se=[0.0, 1.5])
+    found = SavedResults(tmp_path, run, {"comparison": moved})
+    shown = read_page(render_page(found)).of("comparison-table")
+    assert shown.column("unmoved difference") == ["0.0", "5.0"]
+    assert shown.column("SE of the unmoved") == ["0.0", "1.5"]
+    alone = SavedResults(tmp_path, run, {"comparison": moved.head(1)})
+    text = read_page(render_page(alone)).of("comparison-table").text
+    assert "ifference" not in text
 
 
 def test_a_failed_gate_stands_first(results: SavedResults) -> None:

@@ -27,7 +27,13 @@ from bayeseval.checks.powerscale import sensitivity_check
 from bayeseval.checks.predictive import predictive_draws, predictive_groups
 from bayeseval.checks.prior import prior_checks
 from bayeseval.checks.realised import has_exact_pit, normal_scores, realised_pit
-from bayeseval.checks.residuals import Realised, effect_checks, range_checks, residual_checks
+from bayeseval.checks.residuals import (
+    Realised,
+    effect_checks,
+    is_crowded,
+    range_checks,
+    residual_checks,
+)
 from bayeseval.design import Design
 from bayeseval.errors import BayesevalError
 from bayeseval.estimands import read_arrays
@@ -127,6 +133,7 @@ def run_checks(
         bounded=limits is not None and all(np.isfinite(side).all() for side in limits),
         alike=alike,
         outliers=n_outliers,
+        crowded=limits is not None and is_crowded(arrays, sds, limits),
     )
     details = {
         "calibration": ecdf,

@@ -14,6 +14,7 @@ from bayeseval.checks.container import Check
 from bayeseval.design import identified_interactions
 from bayeseval.errors import wording
 from bayeseval.estimands.container import PosteriorArrays
+from bayeseval.families import of_quantity
 from bayeseval.spec import AUTO, list_models
 
 __all__ = ["Situation", "advised"]
@@ -26,6 +27,15 @@ _INTERACTIONS: Final[Mapping[str, tuple[str, ...]]] = {
     "crossed": ("language:task", "model:task", "model:language"),
     "dataset": ("language:task", "model:task", "model:language", "model:language:dataset"),
 }
+# Shipped models of likelihoods that know the bounds of the scores; none has interactions.
+_BOUNDED: Final[Mapping[str, str]] = {
+    "beta": "bounded",
+    "logit_normal": "logit",
+    "binomial": "counts",
+    "beta_binomial": "counts",
+}
+# Checks that may fail for lack of interactions.
+_BY_INTERACTIONS: Final = ("independence", "calibration", "sd_by_language", "residual_normality")
 
 
 @dataclass(frozen=True)
@@ -60,6 +70,8 @@ class Situation:
         Value of ``--covariate``; empty where there is none to give.
     unconnected : float
         Share of the pairs of models without a common language-task pair.
+    crowded : bool
+        Whether the language whose sd the model predicts worst has its scores at a bound.
     """
 
     benchmark: str
@@ -75,6 +87,7 @@ class Situation:
     covariates: tuple[str, ...] = ()
     covariate: str = ""
     unconnected: float = 0.0
+    crowded: bool = False
 
     @classmethod
     def of(
@@ -88,6 +101,7 @@ class Situation:
         outliers: int,
         options: str = "",
         covariate: str = "",
+        crowded: bool = False,
     ) -> Situation:
         """Read terms, noise and counts off a fit."""
         sizes = {factor: len(labels) for factor, labels in arrays.levels.items()}
@@ -105,6 +119,7 @@ class Situation:
             covariates=tuple(slope.name for slope in arrays.slopes),
             covariate=covariate,
             unconnected=unconnected_share(arrays.index, sizes),
+            crowded=crowded,
         )
 
     def has(self, shipped: str) -> bool:
@@ -115,7 +130,10 @@ class Situation:
         """The smallest model with more terms than this one, including those wanted.
 
         With a covariate this is ``auto``, which adds it to all terms that the table identifies.
+        Shipped models with interactions have no bounds; none replaces a model that has them.
         """
+        if self.likelihood not in of_quantity("score"):
+            return None
         needed = {*self.terms, *wanted}
         if self.covariates:
             more = needed <= set(self.identified) != set(self.terms)
@@ -136,6 +154,29 @@ class Situation:
     def robust(self) -> str | None:
         """The shipped model with heavy tails, if the table identifies it."""
         return "robust" if self.likelihood == "normal" and self.has("crossed") else None
+
+    def lacking(self, terms: Sequence[str]) -> tuple[str, ...]:
+        """Those of some terms that the table identifies and the model does not have."""
+        return tuple(t for t in terms if t in self.identified and t not in self.terms)
+
+    def own_spec(self, terms: Sequence[str]) -> tuple[str, str]:
+        """How to write a spec with bounds and interactions, and the command that fits it."""
+        likelihood = self.likelihood if self.likelihood in _BOUNDED else "beta"
+        name = f"{likelihood}_interactions"
+        lines = (
+            f"name: {name}",
+            f"likelihood: {likelihood}",
+            f"interactions: [{', '.join(terms)}]",
+        )
+        listed = ", ".join(f"{line!r}" for line in lines)
+        spec = {"name": name, "likelihood": likelihood, "interactions": list(terms)}
+        return (
+            wording(
+                f" Give this spec in place of a name: {spec}.",
+                f" Write these lines to {name}.yaml, and give the file to --model: {listed}.",
+            ),
+            self._written("fit", python=[repr(spec)], command=f"--model {name}.yaml"),
+        )
 
     def fit(self, model: str) -> str:
         """Command that fits another model."""
@@ -161,7 +202,8 @@ class Situation:
         named = self.model in _model_names()
         if self.covariates and not (named or self.covariate):
             return ""
-        other = AUTO if self.covariates else self.fuller() or "additive"
+        plain = _BOUNDED.get(self.likelihood, "additive")
+        other = AUTO if self.covariates else self.fuller() or plain
         model = self.model if named else other
         return self._written(
             "sensitivity",
@@ -191,7 +233,23 @@ def advised(check: Check, fit: Situation) -> Check:
     if check.status not in ("warn", "fail"):
         return check
     meaning, command = _advice(check, fit)
+    if check.name in _BY_INTERACTIONS and fit.likelihood in _BOUNDED:
+        more, command = _with_interactions(fit, command)
+        meaning += more
     return replace(check, meaning=meaning, command=command)
+
+
+def _with_interactions(fit: Situation, command: str) -> tuple[str, str]:
+    """What a model with bounds lacks: interactions, in a spec that keeps its likelihood."""
+    more = fit.lacking(fit.alike) or fit.lacking(_INTERACTIONS["crossed"])
+    if not more or fit.covariates:
+        return "", command
+    lines, command = fit.own_spec((*fit.terms, *more))
+    return (
+        " The shipped models with interactions have no bounds; a spec of your own can have both."
+        + lines,
+        command,
+    )
 
 
 def _advice(check: Check, fit: Situation) -> tuple[str, str]:
@@ -214,18 +272,26 @@ def _advice(check: Check, fit: Situation) -> tuple[str, str]:
             fit.compare(fit.robust()) or fit.sensitivity("outliers=10"),
         )
     if name == "sd_by_language":
-        return (
+        meaning = (
             "In some languages scores vary more, or less, than the model predicts: intervals of "
-            "these languages' potentials are too narrow, or too wide.",
-            fit.compare(fit.next_model(), fit.robust()),
+            "these languages' potentials are too narrow, or too wide."
         )
+        if fit.crowded and fit.bounded and fit.likelihood in of_quantity("score"):
+            meaning += " Scores at a bound vary less than others, which needs a model with bounds."
+            return meaning, fit.compare("logit", "bounded")
+        return meaning, fit.compare(fit.next_model(), fit.robust())
     if name == "outside_bounds":
         meaning = (
             "Near a bound the model predicts impossible scores, and larger differences between "
             "models than the scale allows."
         )
-        command = fit.compare("logit", "bounded") if fit.bounded else ""
-        return meaning, command
+        if not fit.bounded:
+            return meaning, ""
+        if fit.terms and not fit.covariates:
+            how, _ = fit.own_spec(fit.terms)
+            meaning += " logit and bounded have no interactions; a spec of your own can have both."
+            meaning += how
+        return meaning, fit.compare("logit", "bounded")
     if name == "residual_normality":
         return (
             "The few records far from their predictions pull the numbers of their models and "
@@ -293,7 +359,7 @@ def _correlated_residuals(fit: Situation) -> tuple[str, str]:
             f" The table has too few records to estimate {' and '.join(unidentified)}; add "
             "tasks or metrics."
         )
-    elif missing:
+    elif missing and fit.likelihood not in _BOUNDED:
         meaning += (
             f" Write a spec with these terms: interactions: [{', '.join((*fit.terms, *missing))}]."
         )
@@ -308,7 +374,13 @@ def _unequal_variance(factor: str, fit: Situation) -> tuple[str, str]:
         else f"Separate residual sds by {factor} do not explain this: the residuals have another "
         "shape than the model's likelihood."
     )
-    if factor == names.TASK and fit.residual_by != factor and fit.has("crossed"):
+    with_bounds = fit.likelihood in _BOUNDED
+    if (
+        factor == names.TASK
+        and fit.residual_by != factor
+        and fit.has("crossed")
+        and not with_bounds
+    ):
         return meaning, fit.compare("by_task", fit.robust())
     if fit.residual_by != factor:
         meaning += f" A spec of your own can have residual_by: {factor}."

@@ -16,7 +16,7 @@ from bayeseval._typing import Floats, Index
 from bayeseval.checks.blocks import row_blocks
 from bayeseval.estimands import expected_score
 from bayeseval.estimands.container import PosteriorArrays
-from bayeseval.estimands.predict import replicate_scores
+from bayeseval.estimands.predict import off_bounds, replicate_scores
 from bayeseval.families import FAMILIES, At
 
 __all__ = [
@@ -72,7 +72,9 @@ def _pit(arrays: PosteriorArrays, draw: slice, rng: np.random.Generator) -> Floa
         replicated = np.concatenate(
             [replicate_scores(arrays, rng, draw) for _ in range(_REPLICATES)]
         )
-        below, equal = (replicated < arrays.score).sum(axis=0), (replicated == arrays.score)
+        # What the likelihood makes equal has ties, which are broken at random.
+        replicated, score = off_bounds(arrays, replicated), off_bounds(arrays, arrays.score)
+        below, equal = (replicated < score).sum(axis=0), (replicated == score)
         rank = below + rng.uniform(size=below.shape) * (1 + equal.sum(axis=0))
         return np.asarray(rank / (_REPLICATES + 1))[None]
     sd = arrays.residual_sd[draw]

@@ -22,10 +22,10 @@ from bayeseval.checks.prior import mean_share, outside_share, where_bounded
 from bayeseval.checks.realised import levene, members_of, normal_scores
 from bayeseval.estimands import mean_residual
 from bayeseval.estimands.container import PosteriorArrays
-from bayeseval.estimands.predict import replicate_scores
+from bayeseval.estimands.predict import off_bounds, replicate_scores
 from bayeseval.estimands.related import independent_contrasts
 
-__all__ = ["Realised", "effect_checks", "range_checks", "residual_checks"]
+__all__ = ["Realised", "effect_checks", "is_crowded", "range_checks", "residual_checks"]
 
 
 # Largest sample for which SciPy's p-value of the Shapiro-Wilk test is accurate.
@@ -230,12 +230,13 @@ def range_checks(
     members = members_of(arrays.index[names.LANGUAGE], len(arrays.levels[names.LANGUAGE]))
     parts: list[Floats] = []
     outside = []
-    rows = arrays.score[None]
+    rows = off_bounds(arrays, arrays.score)[None]
     for replicated in _replicated(arrays, rng, fewer(n, len(arrays.score))):
         if realised.bounds is not None:
             outside.append((outside_share(replicated, realised.bounds), len(replicated)))
         # The table itself is the first of all rows.
-        rows = np.concatenate([rows, replicated]) if not parts else replicated
+        moved = off_bounds(arrays, replicated)
+        rows = np.concatenate([rows, moved]) if not parts else moved
         parts.append(_sds_of(rows, members))
     sds, check = _language_sds(arrays, np.concatenate(parts), members, realised.languages)
     checks.append(check)
@@ -256,6 +257,31 @@ def range_checks(
         )
     )
     return checks, sds
+
+
+def is_crowded(arrays: PosteriorArrays, sds: pd.DataFrame, bounds: tuple[Floats, Floats]) -> bool:
+    """Whether the language whose sd is predicted worst varies too little, at a bound.
+
+    Parameters
+    ----------
+    arrays : PosteriorArrays
+    sds : pandas.DataFrame
+        From :func:`range_checks`.
+    bounds : pair of ndarray, shape (n_records,)
+        Smallest and largest possible score of every record.
+    """
+    if not len(sds):
+        return False
+    width = sds["replicated_upper"] - sds["replicated_lower"]
+    off = (sds["observed"] - sds["replicated_mean"]).abs() / width
+    odd = sds.iloc[int(np.argmax(off.to_numpy()))]
+    code = arrays.levels[names.LANGUAGE].index(odd[names.LANGUAGE])
+    own = arrays.index[names.LANGUAGE] == code
+    lower, upper = (side[own] for side in bounds)
+    # Scores so close to a bound that the predicted ones reach beyond it.
+    reach = 2.0 * float(odd["replicated_mean"])
+    near = (arrays.score[own] - reach < lower) | (arrays.score[own] + reach > upper)
+    return bool(odd["observed"] < odd["replicated_lower"] and near.mean() > 0.5)
 
 
 def _extremes(realised: Realised) -> list[Check]:

@@ -41,7 +41,9 @@ class Comparison(Result):
         it has seen; with effects of single cells it can exceed the number of records, so it
         is no number of parameters), ``n_bad_k`` (left-out units whose `k_hats` are above
         0.7), ``method``; ``gate`` of each model's fit if that of any failed. A model with a
-        unit that was not computed has no elpd. Natural logarithms, score units.
+        unit that was not computed has no elpd. Natural logarithms, score units. Where models
+        move scores at a bound, also ``n_moved`` and, of records, ``elpd_unmoved``,
+        ``unmoved_diff`` and ``unmoved_diff_se``: the same over the scores that no model moves.
     pointwise : pandas.DataFrame
         Elpd of every left-out unit (row) under every model (column).
     k_hats : pandas.DataFrame

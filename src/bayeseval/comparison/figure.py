@@ -96,6 +96,11 @@ def comparison_figure(
             " Hollow points: some left-out densities are unreliable (Pareto k-hat above "
             f"{names.K_HAT_MAX:g}, or chains of a refit or bridge that disagree)."
         )
+    if "unmoved_diff" in table and len(table) > 1:
+        caption += (
+            " Scores at a bound of their scale, which models move before they predict them, are "
+            "part of these differences; tables/comparison.csv has differences without them."
+        )
     if len(unknown):
         caption += f" Not computed: {', '.join(str(name) for name in unknown)}."
     if len(everything) > len(table):

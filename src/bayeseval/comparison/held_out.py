@@ -60,7 +60,8 @@ class HeldOut(Result):
     predictions : pandas.DataFrame
         One row for each left-out score, repeat and model: ``spec``, ``repeat``, ``model``,
         ``language``, ``task``, ``unit``, ``score``, ``mean``, ``median``, ``lower``, ``upper``
-        (90 %), ``crps`` and ``log_score``.
+        (90 %), ``crps``, ``log_score`` and ``in_90`` (whether the score is inside; between 0 and
+        1 of a score that the model moves off a bound).
     verdict : tuple of str
         The answer in sentences.
     by : str

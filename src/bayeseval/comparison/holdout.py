@@ -19,6 +19,7 @@ from bayeseval._random import generator
 from bayeseval._typing import Bools, Floats, Index
 from bayeseval.comparison.held_out import HeldOut, holdout_identity, main_table, sentences
 from bayeseval.comparison.models import SpecSource, check_asked, model_name, prepare_models
+from bayeseval.comparison.moved import limits_of, moved_scores
 from bayeseval.comparison.predictive import normal_scores, sampled_scores
 from bayeseval.comparison.splits import Splits, split_records
 from bayeseval.comparison.two_way import TWO_WAY, cross_validated_sd, two_way_means
@@ -213,10 +214,15 @@ class PreparedHoldout:
         )
         table = main_table(predictions, gates)
         first = self.fits[0]
+        verdict = list(sentences(table, gates, first.records.units, what=self.splits.what))
+        left_out = np.concatenate(rows)
+        moved = moved_scores({model_name(one): one.design for one in self.fits})
+        if moved is not None and moved.any[left_out].any():
+            verdict.append(moved.sentence_on_predictions(left_out))
         return HeldOut(
             table=table,
             predictions=predictions,
-            verdict=tuple(sentences(table, gates, first.records.units, what=self.splits.what)),
+            verdict=tuple(verdict),
             by=self.by,
             what=self.splits.what,
             share=self.share,
@@ -425,7 +431,8 @@ def _predict(shared: _Shared, asked: tuple[int, int], beat: Progress | None) -> 
         rows = task.rows[block.cells]
         # There is one, because `_blocks` gives what was measured.
         density = np.asarray(block.log_density, dtype=np.float64) + cells.log_units[rows]
-        scores.append(sampled_scores(block.measurement, density, cells.score[rows]))
+        limits = limits_of(task.whole, rows)
+        scores.append(sampled_scores(block.measurement, density, cells.score[rows], limits))
         places.append(block.cells)
     table = pd.concat(scores, ignore_index=True)
     table = table.iloc[np.argsort(np.concatenate(places), kind="stable")].reset_index(drop=True)

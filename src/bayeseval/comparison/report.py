@@ -26,6 +26,8 @@ _COLUMNS = (
     ("seen - left out", "p_eff", "{:.0f}"),
     ("bad k-hats", "n_bad_k", "{:d}"),
 )
+# A single model differs from nobody.
+_OF_TWO = ("elpd_diff", "diff_se")
 
 
 def write_comparison(
@@ -66,6 +68,8 @@ def format_comparison(table: pd.DataFrame, verdict: Sequence[str], *, by: str) -
     """Table and verdict as text, best model first."""
     columns = {"model": [str(name) for name in table["spec"]]}
     for heading, key, form in _COLUMNS:
+        if len(table) == 1 and key in _OF_TWO:
+            continue
         columns[heading] = ["-" if pd.isna(v) else form.format(v) for v in table[key]]
     heading = (
         f"Expected log predictive density (elpd), one {by} left out at a time (higher is better)"

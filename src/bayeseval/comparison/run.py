@@ -21,6 +21,7 @@ from bayeseval.comparison.container import Comparison, identity
 from bayeseval.comparison.held_out import HeldOut
 from bayeseval.comparison.holdout import prepare_holdout
 from bayeseval.comparison.models import SpecSource, check_asked, model_name, prepare_models
+from bayeseval.comparison.moved import moved_scores
 from bayeseval.comparison.scores import Scores, check_cost, score
 from bayeseval.comparison.sentences import comparison_table, moves_table, routes_table, verdict
 from bayeseval.engines import cores_of
@@ -130,7 +131,11 @@ class PreparedComparison:
         kept = None if place is None else self.kept_in(place)
         with nullcontext() if kept is None else alone_in(kept):
             scores = self._scores(done, jobs=at_once, tell=tell, kept=kept)
-        ranked = comparison_table(scores)
+        moved = moved_scores({model_name(one): one.design for one in self.fits})
+        rest = ~moved.any if moved is not None and self.by == names.RECORD else None
+        ranked = comparison_table(scores, rest)
+        if moved is not None:
+            ranked["n_moved"] = [int(moved.by_model[name].sum()) for name in ranked["spec"]]
         gates = {name: fit.gate.status for name, fit in done.items()}
         if "fail" in gates.values():
             ranked["gate"] = ranked["spec"].map(gates)
@@ -143,7 +148,10 @@ class PreparedComparison:
             k_hats=_by_unit({n: one.k_hat for n, one in scores.items()}, table, self.by),
             routes=routes_table(scores),
             moves=moves,
-            verdict=(*verdict(ranked, moves, done, self.by), *(f"{note}." for note in notes)),
+            verdict=(
+                *verdict(ranked, moves, done, self.by, moved),
+                *(f"{note}." for note in notes),
+            ),
             by=self.by,
             fits=done,
         )

@@ -9,6 +9,8 @@ import numpy as np
 import pandas as pd
 
 from bayeseval import names
+from bayeseval._typing import Bools, Floats
+from bayeseval.comparison.moved import Moved
 from bayeseval.comparison.scores import Scores
 from bayeseval.estimands.moves import (
     agreement,
@@ -19,7 +21,7 @@ from bayeseval.estimands.moves import (
 )
 from bayeseval.fitting.run import Fit
 
-__all__ = ["comparison_table", "moves_table", "routes_table", "verdict"]
+__all__ = ["comparison_table", "moves_table", "routes_table", "verdict", "winner"]
 
 LEAST_RATIO: Final = 2.0
 _IN_WORDS: Final[Mapping[str, str]] = {
@@ -31,10 +33,17 @@ _IN_WORDS: Final[Mapping[str, str]] = {
 FEW_UNITS: Final = 20
 
 
-def comparison_table(scores: Mapping[str, Scores]) -> pd.DataFrame:
+def comparison_table(scores: Mapping[str, Scores], rest: Bools | None = None) -> pd.DataFrame:
     """Elpd of every model and its difference from the best one, best first.
 
     A model with a left-out unit that was not computed has no elpd, and stands last.
+
+    Parameters
+    ----------
+    scores : dict of str to Scores
+        By name of the model.
+    rest : ndarray of bool, shape (n_units,), optional
+        Left-out scores that no model moves, where some are moved: the same over these alone.
     """
     totals = {name: float(one.elpd.sum()) for name, one in scores.items()}
     best = max(totals, key=lambda name: -np.inf if np.isnan(totals[name]) else totals[name])
@@ -46,19 +55,32 @@ def comparison_table(scores: Mapping[str, Scores]) -> pd.DataFrame:
             {
                 "spec": name,
                 "elpd": one.elpd.sum(),
-                "se": np.sqrt(n * one.elpd.var(ddof=1)),
+                "se": _standard_error(one.elpd),
                 "elpd_diff": difference.sum(),
-                "diff_se": np.sqrt(n * difference.var(ddof=1)),
+                "diff_se": _standard_error(difference),
                 "p_eff": one.lppd - one.elpd.sum(),
                 "n_bad_k": int(one.bad.sum()),
                 "n": n,
                 "method": one.method,
             }
         )
+        if rest is not None:
+            part = difference[rest]
+            rows[-1] |= {
+                "elpd_unmoved": one.elpd[rest].sum(),
+                "unmoved_diff": part.sum(),
+                "unmoved_diff_se": _standard_error(part),
+            }
     table = pd.DataFrame(rows).sort_values(
         "elpd", ascending=False, kind="stable", na_position="last"
     )
     return table.reset_index(drop=True)
+
+
+def _standard_error(values: Floats) -> float:
+    """Of a sum; NaN of a single value."""
+    n = len(values)
+    return float(np.sqrt(n * values.var(ddof=1))) if n > 1 else float("nan")
 
 
 def routes_table(scores: Mapping[str, Scores]) -> pd.DataFrame:
@@ -117,12 +139,18 @@ def _language_names(fit: Fit, quantity: str) -> Mapping[str, str] | None:
 
 
 def verdict(
-    table: pd.DataFrame, moves: pd.DataFrame, fits: Mapping[str, Fit], by: names.LeftOut
+    table: pd.DataFrame,
+    moves: pd.DataFrame,
+    fits: Mapping[str, Fit],
+    by: names.LeftOut,
+    moved: Moved | None = None,
 ) -> list[str]:
     """The answer in sentences."""
     known = table[table["elpd"].notna()]
     alone = f"Only one model, {table['spec'].iloc[0]}, was given: there is no comparison."
-    sentences = [alone] if len(table) == 1 else _winner(known, by)
+    sentences = [alone] if len(table) == 1 else winner(known, by, moved)
+    if moved is not None:
+        sentences.append(moved.sentence(known, by))
     if len(known) and known["n"].iloc[0] < FEW_UNITS:
         sentences.append(
             f"The standard errors are based on only {known['n'].iloc[0]} left-out {by}s and are "
@@ -149,11 +177,13 @@ def verdict(
             )
             continue
         text = (
-            f"Ranks of {what} under {row['against']} and {row['spec']}: Spearman "
-            f"{row['spearman']:.2f}, Kendall {row['kendall']:.2f}"
+            f"Order of the posterior means of {what} under {row['against']} and {row['spec']}: "
+            f"Spearman {row['spearman']:.2f}, Kendall {row['kendall']:.2f}"
         )
         sentences.append(
-            f"{text}; largest rank changes: {row['moved']}." if row["moved"] else f"{text}."
+            f"{text}; largest changes of median ranks: {row['moved']}."
+            if row["moved"]
+            else f"{text}."
         )
     # Of one model there is nobody to have what it lacks.
     lacking = [
@@ -172,7 +202,7 @@ def verdict(
     return sentences
 
 
-def _winner(known: pd.DataFrame, by: names.LeftOut) -> list[str]:
+def winner(known: pd.DataFrame, by: names.LeftOut, moved: Moved | None) -> list[str]:
     """Which of the models with an elpd is best, and which cannot be told from it."""
     if len(known) < 2:
         return ["No comparison: fewer than two models have an elpd."]
@@ -191,8 +221,15 @@ def _winner(known: pd.DataFrame, by: names.LeftOut) -> list[str]:
             else "but some left-out densities are unreliable"
         )
         sentences.append(f"No clear winner: {best['spec']} is {lead_text}, {reason}.")
-    else:
+    elif moved is None or (by != names.RECORD and moved.is_alike):
         sentences.append(f"{best['spec']} predicts a left-out {by} best: elpd {lead_text}.")
+    elif by != names.RECORD:
+        sentences.append(
+            f"No winner is named: {best['spec']} is {lead_text}, and models predict other values "
+            "of scores at a bound."
+        )
+    else:
+        sentences.append(_winner_of_both(known, lead_text))
     tied = [
         f"{row['spec']} {-row['elpd_diff']:.1f} (SE {row['diff_se']:.1f})"
         for row in known.iloc[2:].to_dict("records")
@@ -203,8 +240,31 @@ def _winner(known: pd.DataFrame, by: names.LeftOut) -> list[str]:
     return sentences
 
 
+def _winner_of_both(known: pd.DataFrame, lead_text: str) -> str:
+    """The best model where it also is without the scores that models move."""
+    best = known["spec"].iloc[0]
+    nearest = known.iloc[1:].sort_values("unmoved_diff", ascending=False, kind="stable").iloc[0]
+    lead, error = -float(nearest["unmoved_diff"]), float(nearest["unmoved_diff_se"])
+    ahead = f"{abs(lead):.1f} (SE {error:.1f}) ahead of"
+    if not _is_close(lead, error):
+        return (
+            f"{best} predicts a left-out record best: elpd {lead_text}, and {ahead} "
+            f"{nearest['spec']} over the scores that no model moves."
+        )
+    without = (
+        f"{nearest['spec']} is {ahead} it"
+        if lead < 0.0
+        else f"it is only {ahead} {nearest['spec']}"
+    )
+    return (
+        f"No clear winner: {best} is {lead_text}, but over the scores that no model moves "
+        f"{without}."
+    )
+
+
 def _is_close(difference: float, error: float) -> bool:
-    return difference < names.LEAST_DIFFERENCE or difference < LEAST_RATIO * error
+    # A standard error of a single score is NaN: nothing is clear then.
+    return not (difference >= names.LEAST_DIFFERENCE and difference >= LEAST_RATIO * error)
 
 
 def _added_variance(fits: Mapping[str, Fit]) -> list[str]:

@@ -10,7 +10,7 @@ from bayeseval.estimands.container import PosteriorArrays
 from bayeseval.estimands.predictor import linear_predictor
 from bayeseval.estimands.response import draw_scores
 
-__all__ = ["replicate_scores"]
+__all__ = ["off_bounds", "replicate_scores"]
 
 _EVERYTHING = slice(None)
 
@@ -53,3 +53,30 @@ def replicate_scores(
         draws=draws,
     )
     return scores if shared is None else scores + shared
+
+
+def off_bounds(arrays: PosteriorArrays, scores: Floats) -> Floats:
+    """Scores as the likelihoods take them: moved off a bound where these have no density there.
+
+    Scores that a likelihood does not tell from each other become equal, those of the table and
+    replicated ones alike.
+
+    Parameters
+    ----------
+    arrays : PosteriorArrays
+        From :func:`bayeseval.estimands.read_arrays`.
+    scores : ndarray, shape (..., n_records)
+
+    Returns
+    -------
+    ndarray, the same shape
+    """
+    response, task = arrays.response, arrays.index[names.TASK]
+    own = response.has_quantity(task, "logit", "share")
+    if not own.any():
+        return scores
+    lower, upper = response.lower[task[own]], response.upper[task[own]]
+    distance = response.edge * (upper - lower)
+    moved = scores.astype(np.float64)
+    moved[..., own] = np.clip(scores[..., own], lower + distance, upper - distance)
+    return moved

@@ -148,9 +148,9 @@ def format_sensitivity(
             columns[_CHANGE].append(_highest(rows["largest_change_sd"].abs()))
             columns[_RANKS].append(_highest(rows["n_rank_changes"], digits=0))
     heading = (
-        "Agreement of the refits with the fit to all records: the lowest rank correlations of all\n"
-        "  refits; the largest change of a level beyond the mean change of all, in posterior sds;\n"
-        "  the most levels whose median rank changes in a refit"
+        "Agreement of the refits with the fit to all records: the lowest rank correlations of the\n"
+        "  means of all refits; the largest change of a level beyond the mean change of all, in\n"
+        "  posterior sds; the most levels whose median rank changes in a refit"
     )
     parts = [text_table(heading, columns)] if columns["quantity"] else []
     if len(outliers):
@@ -297,12 +297,12 @@ def _order_kept(rows: pd.DataFrame, words: str) -> str:
         changes = rows["n_rank_changes"].max()
         # Posterior means can keep their order where median ranks of near ties do not.
         but = f"; up to {counted(changes, 'median rank')} change" if changes > 0 else ""
-        return f"all ranks by {words} agree with those of all records{but}"
+        return f"the order of the means by {words} is that of all records{but}"
     least = "at least " if len(rows) > 1 else ""
     spearman, kendall = (_correlation_text(rows[name].min()) for name in ("spearman", "kendall"))
     return (
-        f"ranks by {words} agree with those of all records: Spearman {least}{spearman}, "
-        f"Kendall {least}{kendall}"
+        f"the order of the means by {words} agrees with that of all records: Spearman "
+        f"{least}{spearman}, Kendall {least}{kendall}"
     )
 
 
@@ -318,19 +318,20 @@ def _refit_sentence(row: pd.Series, words: str) -> str:
             f"{text}{words} correlates with that of all records: Spearman {row['spearman']:.3f}, "
             f"Kendall {row['kendall']:.3f}; point estimates have no ranks."
         )
-    if row["n_rank_changes"] == 0:
-        return f"{text}the ranking by {words} does not change."
-    n = int(row["n_rank_changes"])
+    n, kendall = int(row["n_rank_changes"]), _correlation_text(row["kendall"])
+    if n == 0:
+        order = "" if kendall == "1.000" else f"; the order of the means does (Kendall {kendall})"
+        return f"{text}no median rank by {words} changes{order}."
     text += f"{n} of {row['n_levels']:.0f} median ranks by {words} change "
-    text += f"(Kendall {row['kendall']:.2f})"
-    return f"{text}; largest rank changes: {row['moved']}."
+    text += f"(Kendall of the means {kendall})"
+    return f"{text}; largest changes of median ranks: {row['moved']}."
 
 
 def _factor_sentence(rows: pd.DataFrame, what: str, words: str) -> str:
     worst = rows.iloc[int(rows["kendall"].argmin())]
     text = f"Without any one {what}, {_order_kept(rows, words)}"
     if worst["moved"]:
-        text += f"; largest rank changes without {worst['without']}: {worst['moved']}"
+        text += f"; largest changes of median ranks without {worst['without']}: {worst['moved']}"
     sds = rows["largest_change_sd"].abs()
     if sds.notna().any():
         most = rows.iloc[int(sds.argmax())]

@@ -291,7 +291,7 @@ def _scores_at_bounds(
                 " are known, or bounded"
             )
             text += f", or {drop}" if len(tasks) > 1 else ""
-            crowded.append((name, Caution(text)))
+            crowded.append((name, Caution(text, without_bounds=True)))
     return [*together(equal), *together(crowded)]
 
 

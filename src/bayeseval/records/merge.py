@@ -86,7 +86,7 @@ def merge(parts: Sequence[Records]) -> Records:
 def _prefixed(name: str, note: Note) -> Note:
     """A benchmark's note with its name."""
     if isinstance(note, Caution):
-        return Caution(f"{name}: {note.text}")
+        return replace(note, text=f"{name}: {note.text}")
     return f"{name}: {note}"
 
 

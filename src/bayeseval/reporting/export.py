@@ -226,17 +226,33 @@ def _comparison(results: SavedResults, unit: str) -> PaperTable:
     columns = {
         "Model": list(table["spec"]),
         "elpd (SE)": _with_error(table["elpd"], table["se"]),
-        "Difference (SE)": _with_error(table["elpd_diff"], table["diff_se"]),
+        **_differences(table),
         "Seen - left out": value_texts(table["p_eff"], 0),
         "Bad k-hats": value_texts(table["n_bad_k"], 0),
     }
     sentences = [
         f"Statistical models of {_source(results)} by expected log predictive density (elpd), one "
         f"{by} left out at a time; higher is better.",
-        "Differences are from the best model; standard errors in brackets. Seen - left out: log "
-        "density of the scores when they are part of the fit, less elpd.",
+        f"{'Differences are from the best model; s' if len(table) > 1 else 'S'}tandard errors in "
+        "brackets. Seen - left out: log density of the scores when they are part of the fit, less "
+        "elpd.",
+        "Unmoved: over the scores that no model moves away from a bound of their scale."
+        if "unmoved_diff" in table and len(table) > 1
+        else "",
     ]
     return _table(results, "comparison", sentences, columns)
+
+
+def _differences(table: pd.DataFrame) -> dict[str, list[str]]:
+    """Of several models: over all scores and, where models move some, over the others."""
+    columns = {"Difference (SE)": ("elpd_diff", "diff_se")}
+    if "unmoved_diff" in table:
+        columns["Unmoved (SE)"] = ("unmoved_diff", "unmoved_diff_se")
+    return {
+        heading: _with_error(table[value], table[error])
+        for heading, (value, error) in columns.items()
+        if len(table) > 1
+    }
 
 
 def _with_error(values: pd.Series[float], errors: pd.Series[float]) -> list[str]:

@@ -22,7 +22,7 @@ from bayeseval.forecasting.words import (
 from bayeseval.output.numbers import interval_texts, potential_bounds
 from bayeseval.reporting.blocks import Listing, Pre, Properties, Section, Text
 from bayeseval.reporting.charts import Chart, calibration_chart, forest
-from bayeseval.reporting.grid import Grid, any_grid, counts, intervals, labels, values
+from bayeseval.reporting.grid import Column, Grid, any_grid, counts, intervals, labels, values
 from bayeseval.reporting.summary import Facts, checks_sentence
 
 __all__ = ["further_sections", "made_section"]
@@ -274,16 +274,31 @@ def _comparison(facts: Facts) -> Section | None:
     width = 2.0 * table["diff_se"].astype(float)
     bars = pd.DataFrame({"d_mean": diff, "d_lower": diff - width, "d_upper": diff + width})
     texts = interval_texts(bars, "d")
+    several = len(table) > 1
+    differences: tuple[Column, ...] = (
+        intervals("difference", bars, "d", digits=1),
+        values("SE of the difference", table["diff_se"].astype(float), 1),
+    )
+    caption = (
+        f"Expected log predictive density (elpd) with one {by} left out at a time; higher is "
+        "better."
+    )
+    if several:
+        caption += " Difference from the best model with two standard errors to both sides."
+    if several and "unmoved_diff" in table:
+        caption += " Unmoved: over the scores that no model moves away from a bound of their scale."
+        differences += (
+            values("unmoved difference", table["unmoved_diff"].astype(float), 1),
+            values("SE of the unmoved", table["unmoved_diff_se"].astype(float), 1),
+        )
     grid = Grid(
         "comparison-table",
-        f"Expected log predictive density (elpd) with one {by} left out at a time; higher is "
-        "better. Difference from the best model with two standard errors to both sides.",
+        caption,
         (
             labels("model", table["spec"]),
             values("elpd", table["elpd"].astype(float), 1),
             values("SE", table["se"].astype(float), 1),
-            intervals("difference", bars, "d", digits=1),
-            values("SE of the difference", table["diff_se"].astype(float), 1),
+            *(differences if several else ()),
             counts("bad k-hats", table["n_bad_k"].astype(float)),
             labels("method", table["method"]),
         ),
@@ -302,9 +317,16 @@ def _comparison(facts: Facts) -> Section | None:
             what="model",
         ),
     )
-    blocks: list[Chart | Grid] = [chart, grid] if len(table) > 1 else [grid]
+    blocks: list[Chart | Grid] = [chart, grid] if several else [grid]
     if facts.has("moves") and "spearman" in facts.tables["moves"]:
-        blocks.append(_grid(facts, "moves", "Agreement of ranks between the models."))
+        blocks.append(
+            _grid(
+                facts,
+                "moves",
+                "Agreement between the models: rank correlations of posterior means, and the "
+                "largest changes of median ranks.",
+            )
+        )
     return Section("comparison", "Comparison of models", blocks)
 
 

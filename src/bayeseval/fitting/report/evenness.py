@@ -95,7 +95,10 @@ def without_evenness(n_tasks: int, *, chosen: bool = False) -> str:
         Whether ``auto`` took the model, because the table does not identify the term.
     """
     if n_tasks > 1 and not chosen:
-        return f"{NO_EVENNESS}; the model crossed does."
+        return (
+            f"{NO_EVENNESS}; the model crossed does, and a spec of your own with the interaction "
+            "model:language, which can keep the likelihood."
+        )
     if n_tasks > 1:
         return (
             f"{NO_EVENNESS}: auto leaves the term out where the table does not identify it. "

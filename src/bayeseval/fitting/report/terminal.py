@@ -13,6 +13,7 @@ import xarray as xr
 from bayeseval import estimands, names
 from bayeseval._text import Caution, counted, grouped, one_line
 from bayeseval.fitting.gate import Gate, format_gate, gate_advice
+from bayeseval.fitting.provenance import notes_on_table
 from bayeseval.fitting.report import run_title
 from bayeseval.fitting.report.model_tables import models_text, shown_exponent
 from bayeseval.fitting.report.sentences import (
@@ -281,7 +282,8 @@ def format_preamble(
     lines += reasons
     scale = _prior_units(design, score_unit(_bounds(records)))
     lines += [f"priors{unit_text(scale, before=' ')}:", *(f"  {prior}" for prior in priors)]
-    notes = (*design.notes, *records.report.remarks)
+    of_table = notes_on_table(records, design)
+    notes = (*design.notes, *of_table)
     lines += [f"note: {note}" for note in notes if not isinstance(note, Caution)]
     lines += [
         f"left out: {group.n_rows} row{'s' * (group.n_rows != 1)}: {group.reason}; "
@@ -289,7 +291,7 @@ def format_preamble(
         for group in records.report.dropped
     ]
     # Last, where they are still on the screen when sampling begins.
-    lines += [*records.report.warnings, *map(str, warnings)]
+    lines += [*(str(one) for one in of_table if isinstance(one, Caution)), *map(str, warnings)]
     return "\n".join(lines)
 
 
