@@ -350,12 +350,20 @@ def test_tables_that_do_not_go_together(copy: Path) -> None:
     assert "an infinite number" in said
 
 
-def test_a_number_that_is_damaged(copy: Path) -> None:
+@pytest.mark.parametrize(
+    ("column", "cell", "problem"),
+    [
+        ("score_mean", "61.2x", "not a number: '61.2x'"),
+        ("share_predicted", "1e308", "not between 0 and 1"),
+        ("p_best", "2", "not between 0 and 1"),
+    ],
+)
+def test_a_number_that_is_damaged(copy: Path, column: str, cell: str, problem: str) -> None:
     path = copy / "tables" / "model_ranking.csv"
     table = pd.read_csv(path, dtype=str, keep_default_na=False)
-    table.loc[1, "score_mean"] = "61.2x"
+    table.loc[1, column] = cell
     table.to_csv(path, index=False)
-    assert "is damaged: column score_mean: not a number: '61.2x'; restore" in refused(copy)
+    assert f"is damaged: column {column}: {problem}; restore" in refused(copy)
 
 
 @pytest.mark.parametrize(

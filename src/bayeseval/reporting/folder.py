@@ -317,6 +317,9 @@ def _refuse_strangers(path: Path, tables: Mapping[str, pd.DataFrame]) -> None:
                     )
 
 
+# Columns that sentences take for numbers of something.
+_SHARES: Final = ("share_predicted", "p_best")
+
 # What to do about a damaged table.
 _REMEDY: Final = f"restore the file, or {again()}"
 
@@ -383,16 +386,18 @@ def _typed(texts: pd.Series[str], path: Path) -> pd.Series[Any]:
     if full and set(cells) <= set(_TRUTH):
         return pd.Series([_TRUTH[cell] for cell in cells], name=texts.name)
     try:
-        if full and all(_WHOLE.fullmatch(cell) for cell in cells):
+        if full and name not in _SHARES and all(_WHOLE.fullmatch(cell) for cell in cells):
             return pd.Series([int(cell) for cell in cells], name=texts.name)
         numbers = pd.Series(
             [float(cell) if cell else np.nan for cell in cells], name=texts.name, dtype=np.float64
         )
         if name in required and np.isinf(numbers).any():
             raise ValueError("an infinite number")
+        if name in _SHARES and ((numbers < 0.0) | (numbers > 1.0)).any():
+            raise ValueError("not between 0 and 1")
         return numbers
     except ValueError as error:
-        if name.endswith(_NUMBERS) or name in required:
+        if name.endswith(_NUMBERS) or name in required or name in _SHARES:
             reason = str(error).replace("could not convert string to float", "not a number")
             raise InputError(f"{path} is damaged: column {name}: {reason}; {_REMEDY}") from error
         return texts
