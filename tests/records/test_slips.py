@@ -14,7 +14,6 @@ import pytest
 from bayeseval import load
 from bayeseval.design import build_design
 from bayeseval.errors import InputError, addressing_command_line
-from bayeseval.fitting.provenance import notes_on_table
 from bayeseval.fitting.report.terminal import format_preamble
 from bayeseval.records import Records, Units
 from bayeseval.records.doubts import constant_models
@@ -344,7 +343,9 @@ def test_what_is_said_of_normal_residuals_is_not_said_of_models_with_bounds() ->
     records = Records.from_frame(table, name="t", units=(0, 100))
     for likelihood, said in (("normal", True), ("beta", False), ("logit_normal", False)):
         design = build_design(records, load_spec({"name": "x", "likelihood": likelihood}))
-        notes = [str(note) for note in notes_on_table(records, design)]
+        notes = [
+            str(note) for note in records.report.remarks_for(with_bounds=design.outcome.has_bounds)
+        ]
         assert any("models with normal residuals" in note for note in notes) is said
         assert len(notes) == len(records.report.remarks) - (not said)
         text = format_preamble(records, design, engine="marginal")

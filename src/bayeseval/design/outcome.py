@@ -109,6 +109,11 @@ class Outcome:
         """Whether the residual is on the logit scale."""
         return any(FAMILIES[family].quantity == "logit" for family in self.families)
 
+    @property
+    def has_bounds(self) -> bool:
+        """Whether every likelihood knows the bounds of its scores."""
+        return all(FAMILIES[family].quantity != "score" for family in self.families)
+
     def rows(self, likelihood: str) -> Index:
         """Records with this likelihood."""
         if likelihood not in self.families:

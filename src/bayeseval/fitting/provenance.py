@@ -15,16 +15,15 @@ import xarray as xr
 from bayeseval import names
 from bayeseval._optional import versions
 from bayeseval._resources import resource_names
-from bayeseval._text import Caution, Note, grouped
+from bayeseval._text import grouped
 from bayeseval.design import Design
 from bayeseval.engines import SamplerSettings
 from bayeseval.engines.base import unstored_notes
-from bayeseval.families import of_quantity
 from bayeseval.fitting.covariates import data_hash
 from bayeseval.fitting.gate import Gate
 from bayeseval.records import Covariate, Records, card_citations
 
-__all__ = ["notes_on_table", "provenance", "sampler_report", "sampling_path"]
+__all__ = ["provenance", "sampler_report", "sampling_path"]
 
 _PACKAGES = (
     "bayeseval",
@@ -114,7 +113,7 @@ def provenance(
         "language_names": dict(records.language_names),
         "notes": [
             *design.notes,
-            *map(str, notes_on_table(records, design)),
+            *map(str, report.remarks_for(with_bounds=design.outcome.has_bounds)),
             *unstored_notes(design, settings),
             *_shortened(len(records.coords[names.MODEL])),
         ],
@@ -123,23 +122,6 @@ def provenance(
         "platform": f"{sys.platform} {platform.machine()}",
         "created_at": datetime.now(UTC).isoformat(timespec="seconds"),
     }
-
-
-def notes_on_table(records: Records, design: Design) -> tuple[Note, ...]:
-    """What is worth knowing about the table under this model: not all is, with bounds.
-
-    Parameters
-    ----------
-    records : Records
-    design : Design
-        The model on them.
-    """
-    scores = {family for family in design.outcome.families if family in of_quantity("score")}
-    return tuple(
-        note
-        for note in records.report.remarks
-        if scores or not (isinstance(note, Caution) and note.without_bounds)
-    )
 
 
 def _source(records: Records) -> str:

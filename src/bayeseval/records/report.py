@@ -105,6 +105,20 @@ class LoadReport:
         """The remarks as text; warnings start with ``warning:``."""
         return tuple(map(str, self.remarks))
 
+    def remarks_for(self, *, with_bounds: bool) -> tuple[Note, ...]:
+        """The remarks that concern a model.
+
+        Parameters
+        ----------
+        with_bounds : bool
+            Whether its likelihood knows the bounds of the scores.
+        """
+        return tuple(
+            note
+            for note in self.remarks
+            if not (with_bounds and isinstance(note, Caution) and note.without_bounds)
+        )
+
     @property
     def warnings(self) -> tuple[str, ...]:
         """Those of the notes that warn of something."""

@@ -13,7 +13,6 @@ import xarray as xr
 from bayeseval import estimands, names
 from bayeseval._text import Caution, counted, grouped, one_line
 from bayeseval.fitting.gate import Gate, format_gate, gate_advice
-from bayeseval.fitting.provenance import notes_on_table
 from bayeseval.fitting.report import run_title
 from bayeseval.fitting.report.model_tables import models_text, shown_exponent
 from bayeseval.fitting.report.sentences import (
@@ -282,7 +281,7 @@ def format_preamble(
     lines += reasons
     scale = _prior_units(design, score_unit(_bounds(records)))
     lines += [f"priors{unit_text(scale, before=' ')}:", *(f"  {prior}" for prior in priors)]
-    of_table = notes_on_table(records, design)
+    of_table = records.report.remarks_for(with_bounds=design.outcome.has_bounds)
     notes = (*design.notes, *of_table)
     lines += [f"note: {note}" for note in notes if not isinstance(note, Caution)]
     lines += [
