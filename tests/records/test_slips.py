@@ -241,6 +241,23 @@ def test_standard_errors_of_zero_are_warned_of_where_all_are() -> None:
     assert warnings(table) == []
 
 
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize(
+    ("error", "units", "said"),
+    [
+        (1.0, (-2e300, 2e300), None),
+        (1.0, (-1.7e308, 1.7e308), None),
+        (1e-300, (0, 100), "multiply se by 100"),
+        (1e300, (0, 100), "divide se by 100"),
+    ],
+)
+def test_standard_errors_and_scales_of_any_size_are_compared(
+    error: float, units: tuple[float, float], said: str | None
+) -> None:
+    about = [w for w in read(frame().assign(se=error), units=units).report.warnings if "(se)" in w]
+    assert [said in w for w in about if said] == [True] * (said is not None)
+
+
 def test_validate_shows_the_range_of_the_standard_errors() -> None:
     errors = [None, 0.5, *np.linspace(1.0, 3.25, len(CELLS) - 2)]
     text = format_description(describe(read(frame().assign(se=errors))))

@@ -26,6 +26,9 @@ _FEWEST_ERRORS: Final = 4
 # where scores of items differ by a tenth of what they can, 12,000 have such an error.
 _MANY_ITEMS: Final = 300_000
 _PERCENT: Final = 100.0
+# Smaller errors, in units of the scale, count as this one, and larger ones as its inverse: their
+# squares are no numbers.
+_SMALLEST_ERROR: Final = 1e-9
 _WHOLE: Final = ("n", "k", "n_seeds", "n_boot")
 _AT_LEAST: Final = {
     "n": 1.0,
@@ -201,12 +204,14 @@ def _doubts_of_errors(
         if lower is None or upper is None:
             continue
         span = upper - lower
-        share = (stack.numbers["score"][rows] - lower) / span
+        # Quotients first: nothing overflows, however large the bounds are.
+        share = stack.numbers["score"][rows] / span - lower / span
         known = (errors[rows] > 0.0) & (share > 0.0) & (share < 1.0)
         if known.sum() < _FEWEST_ERRORS:
             continue
         own, share = errors[rows][known], share[known]
-        items = float(np.median(share * (1.0 - share) * (span / own) ** 2))
+        relative = np.clip(own / span, _SMALLEST_ERROR, 1.0 / _SMALLEST_ERROR)
+        items = float(np.median(share * (1.0 - share) / relative**2))
         if items < 1.0 or (span == _PERCENT and items > _MANY_ITEMS):
             found.setdefault(items < 1.0, []).append((name, float(np.median(own)), items))
     cautions = []
