@@ -879,3 +879,16 @@ def test_a_situation_is_read_off_a_fit() -> None:
         ).options
         == ""
     )
+
+
+def test_predictions_that_have_seen_the_scores_are_said_to_have() -> None:
+    rng = np.random.default_rng(3)
+    pit = np.tile(EVEN, (3, 1))
+    check, table = calibration_check(None, pit, rng)
+    assert check.sentence.startswith(
+        "50 % of scores fall into the middle half of their predictions by a fit that has seen "
+        "them, as often as they should: "
+    )
+    assert set(table["kind"]) == {"PIT at draws of the posterior, independent under the model"}
+    left_out, _ = calibration_check(predictions(EVEN), pit, rng)
+    assert "seen" not in left_out.sentence

@@ -123,9 +123,11 @@ def calibration_check(
     if predictions is None:
         observed, simulated = counts(pit), independent_counts(n, _SIMULATED, rng)
         kind = "PIT at draws of the posterior, independent under the model"
+        seen = " by a fit that has seen them"
     else:
         observed, simulated = counts(predictions.pit[None]), predictions.simulated
         kind = "leave-one-out PIT, band from tables drawn from the model"
+        seen = ""
     null = np.sort(distance(simulated, n))
     above = len(null) - np.searchsorted(null, distance(observed, n), side="left")
     p = float(np.mean((1 + above) / (1 + len(null))))
@@ -160,7 +162,7 @@ def calibration_check(
             value=middle,
             p=p,
             sentence=f"{100 * middle:.0f} % of scores fall into the middle half of their "
-            f"predictions, {verdict}: {p_text(p, simulated=len(null))}.",
+            f"predictions{seen}, {verdict}: {p_text(p, simulated=len(null))}.",
         ),
         table,
     )
