@@ -41,11 +41,20 @@ def ready(table: pd.DataFrame) -> str:
 
 def test_a_table_that_can_be_fitted_is_ready_with_the_model_of_fit() -> None:
     # One record in each cell of the largest interaction leaves nothing for it.
-    assert ready(frame(FULL)) == "Ready to fit: yes (model auto-language_task-model_task)"
+    assert ready(frame(FULL)) == (
+        "Ready to fit: yes (model auto-language_task-model_task: additive + language:task + "
+        "model:task)"
+    )
     result = check_ready(load("mega"))
     assert result.is_ready
     assert result.model == "dataset"
-    assert result.warnings == ()
+    assert str(result) == "Ready to fit: yes (model dataset)"
+    # Noise by model is a part that the name calls replicates.
+    seeds = frame(FULL).assign(seed_sd=1.0, n_seeds=3)
+    assert ready(seeds) == (
+        "Ready to fit: yes (model replicates-language_task-model_task: additive + language:task + "
+        "model:task + noise by model)"
+    )
 
 
 @pytest.mark.parametrize(

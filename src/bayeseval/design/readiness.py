@@ -12,7 +12,7 @@ from bayeseval.design.build import build_design
 from bayeseval.design.choose import choose_model
 from bayeseval.errors import BayesevalError
 from bayeseval.records import Records, choose_pairs, warn_of_sole_pairs
-from bayeseval.spec import AUTO, ModelSpec
+from bayeseval.spec import AUTO, ModelSpec, list_models
 
 __all__ = ["Readiness", "check_ready"]
 
@@ -29,11 +29,15 @@ class Readiness:
         Why the model cannot be fitted; None when it can.
     warnings : tuple of Caution
         Warnings of a fit, besides those of the load report.
+    parts : str
+        What a model is made of that ``auto`` composed: ``additive + model:language``; empty for
+        one that ``bayeseval list models`` has.
     """
 
     model: str
     reason: str | None
     warnings: tuple[Caution, ...] = ()
+    parts: str = ""
 
     @property
     def is_ready(self) -> bool:
@@ -42,7 +46,8 @@ class Readiness:
 
     def __str__(self) -> str:
         if self.reason is None:
-            return f"Ready to fit: yes (model {self.model})"
+            made_of = f": {self.parts}" if self.parts else ""
+            return f"Ready to fit: yes (model {self.model}{made_of})"
         return f"Ready to fit: no, because {self.reason}"
 
 
@@ -67,4 +72,14 @@ def check_ready(
     except BayesevalError as problem:
         name = str(model) if spec is None else spec.name
         return Readiness(name, str(problem).removeprefix(f"{records.name}: "))
-    return Readiness(spec.name, None, warn_of_sole_pairs(records, choose_pairs(records)))
+    warnings = warn_of_sole_pairs(records, choose_pairs(records))
+    return Readiness(spec.name, None, warnings, _parts(spec) if model == AUTO else "")
+
+
+def _parts(spec: ModelSpec) -> str:
+    """What a composed model is made of; empty for a shipped one, which has its own description."""
+    if spec.name in list_models():
+        return ""
+    noise = [] if spec.residual_by is None else [f"noise by {spec.residual_by}"]
+    covariates = [covariate.name for covariate in spec.covariates]
+    return " + ".join(["additive", *spec.interactions, *covariates, *noise])
