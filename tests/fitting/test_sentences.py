@@ -293,6 +293,7 @@ def test_what_was_predicted() -> None:
     assert said(0.0, 0.3, 0.1, 0.0) == (
         f"{pairs} 2 of the 4 models were not {missing}. MuRIL was tested on the fewest pairs, 7."
     )
+    assert f"{missing}, for all 4 models {half}. MuRIL was" in said(0.6, 0.9, 0.7, 0.8)
     assert said(0.7, 0.1, 0.7, 0.6) == (
         f"{pairs} None of the 4 models was {missing}, for 3 models {half}. A and C were tested on "
         "the fewest pairs, 3."

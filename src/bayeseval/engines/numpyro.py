@@ -34,6 +34,7 @@ from numpyro.infer.util import (
 
 from bayeseval import names
 from bayeseval._random import stream
+from bayeseval._text import counted
 from bayeseval._typing import Floats, Progress
 from bayeseval.design import Design
 from bayeseval.engines._density import inverse_mass, start_point, to_posterior
@@ -334,7 +335,7 @@ def _run(
                 if stage == "sampling":
                     kept.append(blocks)
                     divergences += sum(int(b["stats"]["diverging"].sum()) for b in blocks)
-                    remark = f"{divergences} divergences"
+                    remark = counted(divergences, "divergence")
                 report(stage, done + n, total, remark)
 
     def join(*leaves: npt.NDArray[np.generic]) -> npt.NDArray[np.generic]:

@@ -345,7 +345,8 @@ def prediction_sentence(ranking: pd.DataFrame, n_pairs: int) -> str:
     text += some if gaps < len(models) else f" None of the {len(models)} models was tested"
     text += " on all of them; missing scores are predicted"
     if mostly:
-        text += f", for {counted(mostly, 'model')} more than half of all"
+        those = counted(mostly, "model") if mostly < len(models) else f"all {len(models)} models"
+        text += f", for {those} more than half of all"
     one = "was" if len(least) == 1 else "were"
     return f"{text}. {listed(least)} {one} tested on the fewest pairs, {tested}."
 
