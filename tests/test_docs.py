@@ -39,6 +39,7 @@ STATED: dict[str, dict[str, str]] = {
         "13 times FALSE_ALARMS, which test_checks compares with checks.csv": "0.04",
         "tables of robust and replicates, which test_checks counts": "20",
         "draws of a check, tables of a band": "40 999",
+        "limit of effects of leave-one-out predictions": "2,000",
         "records, tables and models of checks of large tables": "200,000 99 5,000",
         "limit of k-hat": "0.7",
         "powers of the prior, and the limit of sensitivity": "0.99 1.01 0.05",

@@ -114,7 +114,10 @@ def test_aliases_of_a_few_values_and_a_byte_order_mark(tmp_path: Path) -> None:
             "unknown key 'units.tasks.t.low'; did you mean 'lower'",
         ),
         ("metric: {squad: 1}\n", "metric.squad: expected text, got 1"),
-        ("drop: {modle: [a]}\n", "drop: expected 'model', 'language' or 'task', got 'modle'"),
+        (
+            "drop: {modle: [a]}\n",
+            "drop: expected 'model', 'language' or 'task', got 'modle'; did you mean 'model'?",
+        ),
         ("units: {tasks: {t: {upper: .inf}}}\n", "units: upper bound inf is not finite; leave it"),
     ],
 )

@@ -365,7 +365,11 @@ def _one_problem(
         return f"{where}: {message}" if where else message
     kinds = [one for one in same if one["type"] != "value_error"] or [first]
     expected = dict.fromkeys(_expected(one["type"], one["msg"]) for one in kinds)
-    return f"{where}: expected {' or '.join(expected)}, got {_short_repr(first['input'])}"
+    guess = ""
+    if first["type"] == "literal_error":
+        allowed = re.findall("'([^']+)'", " ".join(expected))
+        guess = did_you_mean(str(first["input"]), allowed)
+    return f"{where}: expected {' or '.join(expected)}, got {_short_repr(first['input'])}{guess}"
 
 
 def _is_type_name(part: int | str) -> bool:
