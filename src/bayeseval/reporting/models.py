@@ -116,15 +116,15 @@ def _evenness_grid(facts: Facts, ranking: pd.DataFrame) -> Grid:
         ranks("rank", ranking, "gap_sd_rank", note="1 is most even"),
         values("CV-PRR", ranking["cv_prr_languages_mean"].astype(float), 2),
         values("CV-PRR, equal gaps", ranking["cv_prr_constant_gap"].astype(float), 2),
-        Column("lowest gap in", named, "label"),
+        Column("lowest in", named, "label"),
         intervals("PRR there", ranking, "worst_language_prr", bars=False),
     ]
     return Grid(
         "evenness",
         "Evenness of models over languages, in the order of the ranking. sd of gaps: sd over "
         "languages of a model's gaps, its mean score in a language less the language potential; "
-        "0 is even. Lowest gap in: the language with the lowest posterior mean gap; the lowest "
-        "true gap, and the lowest PRR, may be in another one."
+        "0 is even. Lowest in: the language with the lowest posterior mean gap; the lowest "
+        "true gap may be in another one."
         + (_EQUAL_GAPS if ranking["cv_prr_constant_gap"].notna().any() else ""),
         _known(columns),
         csv="tables/model_ranking.csv",

@@ -292,7 +292,7 @@ def evenness_text(
             text if same == NONE else f"{text} ({same})"
             for text, same in zip(cv, constant, strict=True)
         ],
-        "lowest gap in": [label or NONE for label in worst],
+        "lowest in": [label or NONE for label in worst],
         "PRR there": interval_texts(ranking, "worst_language_prr"),
     }
     heading = "\n".join(
@@ -304,9 +304,8 @@ def evenness_text(
                     "sd of gaps: sd over languages of a model's mean score less the language "
                     f"potential{unit_text(unit, before=', ')}; rank 1 is most even",
                     *([] if note else [_CV_LEGEND]),
-                    "lowest gap in: the language with the lowest posterior mean gap; the lowest "
-                    "true gap, and the lowest PRR, may be in another one"
-                    f"{_named(worst, language_names)}",
+                    "lowest in: the language with the lowest posterior mean gap; the lowest true "
+                    f"gap may be in another one{_named(worst, language_names)}",
                 )
             ),
         ]
