@@ -11,10 +11,16 @@ import xarray as xr
 from rich.cells import cell_len
 
 from bayeseval import fit, names
-from bayeseval.estimands import model_components_table, ranking_table, read_arrays
+from bayeseval.estimands import (
+    model_components_table,
+    model_language_table,
+    ranking_table,
+    read_arrays,
+)
 from bayeseval.fitting.gate import Check, Gate
 from bayeseval.fitting.report.terminal import format_listing, format_preamble, format_results
 from bayeseval.output import text as text_module
+from bayeseval.output.numbers import interval_texts
 from bayeseval.records import Records
 from tests.fitting.trees import hand_tree, random_tree
 
@@ -35,23 +41,27 @@ def run(gate: Gate = PASSED, **more: Any) -> dict[str, Any]:
 
 
 def test_numbers_by_hand() -> None:
-    text = format_results(hand_tree(), run(), folder="results/mini", ci_prob=0.4)
+    tree = hand_tree()
+    text = format_results(tree, run(), folder="results/mini", ci_prob=0.4)
     lines = text.splitlines()
     assert lines[0] == "mini, model additive, engine numpyro, seed 3"
     assert lines[1].startswith("Numbers are posterior means with 40 % equal-tailed intervals")
     assert lines[-1] == "Results: results/mini"
     # Bounds of four draws at 40 %: 0.9 and 2.1 steps into them. Score, PRR, rank alone and
     # joint, tier, share predicted; then sd of gaps, its rank, CV-PRR (with a constant gap),
-    # worst language, PRR there.
+    # lowest gap and its language.
     first, second = (
         [cell.strip() for cell in line.split("   ") if cell.strip()]
         for line in lines
         if line.startswith("  A ")
     )
     assert first == ["A", "63.0 [61.8, 64.2]", "1.05 [1.03, 1.07]", "1 [1, 1]", "1-2", "1", "0 %"]
-    assert second == [
-        *("A", "2.50 [2.00, 2.20]", "1 [1, 1]", "0.12 (0.01)", "sw", "0.79 [0.77, 0.80]"),
-    ]
+    gap = model_language_table(tree, ci_prob=0.4).set_index(["model", "language"])
+    named = [("A", "sw"), ("B", "de")]
+    there = interval_texts(gap.loc[named], "gap")[0]
+    assert second == ["A", "2.50 [2.00, 2.20]", "1 [1, 1]", "0.12 (0.01)", there, "sw"]
+    (heading,) = (line for line in lines if "lowest gap  " in line)
+    assert heading.split()[-3:] == ["lowest", "gap", "in"]
     flowing = " ".join(text.split())
     assert (
         "The two models cannot be told apart: A is better than B with probability 0.75 only."

@@ -9,6 +9,7 @@ import pandas as pd
 
 from bayeseval import names
 from bayeseval.fitting.report.evenness import evenness_sentences, without_evenness
+from bayeseval.fitting.report.model_tables import lowest_gaps
 from bayeseval.output.language_names import name_and_code
 from bayeseval.output.numbers import (
     NONE,
@@ -116,15 +117,17 @@ def _evenness_grid(facts: Facts, ranking: pd.DataFrame) -> Grid:
         ranks("rank", ranking, "gap_sd_rank", note="1 is most even"),
         values("CV-PRR", ranking["cv_prr_languages_mean"].astype(float), 2),
         values("CV-PRR, equal gaps", ranking["cv_prr_constant_gap"].astype(float), 2),
-        Column("lowest in", named, "label"),
-        intervals("PRR there", ranking, "worst_language_prr", bars=False),
+        Column("lowest gap in", named, "label"),
     ]
+    if facts.has("model_language"):
+        there = lowest_gaps(ranking, facts.tables["model_language"])
+        columns.append(intervals("gap there", there, "gap", bars=False, note=facts.unit))
     return Grid(
         "evenness",
         "Evenness of models over languages, in the order of the ranking. sd of gaps: sd over "
         "languages of a model's gaps, its mean score in a language less the language potential; "
-        "0 is even. Lowest in: the language with the lowest posterior mean gap; the lowest "
-        "true gap may be in another one."
+        "0 is even. Lowest gap in: the language with the lowest posterior mean gap; the "
+        "lowest true gap may be in another one."
         + (_EQUAL_GAPS if ranking["cv_prr_constant_gap"].notna().any() else ""),
         _known(columns),
         csv="tables/model_ranking.csv",

@@ -35,6 +35,7 @@ __all__ = [
     "describes",
     "description_text",
     "evenness_text",
+    "lowest_gaps",
     "models_text",
     "ranking_text",
     "shown_exponent",
@@ -47,6 +48,9 @@ _LAST: Final = 5
 _NEAR_ZERO: Final = "The models logit and bounded keep the potentials of bounded scores above zero."
 _CV_LEGEND: Final = "CV-PRR: in brackets, its value if the gap were the same in every language"
 _CONSTANT: Final = "cv_prr_constant_gap"
+# Gaps of all models in all languages, of which the terminal shows one for each model.
+_MOST_GAPS: Final = 20_000
+_GAP: Final = ("gap_mean", "gap_lower", "gap_upper")
 _DECLARE: Final = "They need the bounds of the scores (units in a mapping file)."
 _MOST_PAIRS: Final = 3
 # The rule of `bayeseval.estimands.inference.may_be_zero`, in words.
@@ -135,6 +139,7 @@ def models_text(
         evenness_text(
             ranking,
             pairs,
+            gaps=in_units(_gaps(tree, ranking, ci_prob), exponent),
             n_tasks=len(arrays.levels[names.TASK]),
             chosen=bool(run.get("model_reasons")),
             unit=unit,
@@ -151,6 +156,32 @@ def models_text(
     if describes(run):
         parts.insert(0, description_text(description))
     return parts
+
+
+def _gaps(tree: xr.DataTree, ranking: pd.DataFrame, ci_prob: float) -> pd.DataFrame:
+    """Gaps of models in languages; none where there are none or too many to compute again."""
+    n = len(ranking) * tree["posterior"].sizes[names.LANGUAGE]
+    if n > _MOST_GAPS or ranking["gap_sd_languages_mean"].isna().all():
+        return pd.DataFrame(columns=[names.MODEL, names.LANGUAGE, *_GAP])
+    return estimands.model_language_table(tree, ci_prob=ci_prob)
+
+
+def lowest_gaps(ranking: pd.DataFrame, gaps: pd.DataFrame) -> pd.DataFrame:
+    """Gap of every model in the language that `ranking` names as its lowest.
+
+    Parameters
+    ----------
+    ranking, gaps : pandas.DataFrame
+        ``model_ranking.csv`` and ``model_language.csv``.
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``gap_{mean,lower,upper}``, in the order of `ranking`; missing where `gaps` has no row.
+    """
+    of = gaps.set_index([names.MODEL, names.LANGUAGE])[list(_GAP)].astype(float)
+    wanted = pd.MultiIndex.from_frame(ranking[[names.MODEL, "worst_language"]])
+    return of.reindex(wanted).reset_index(drop=True)
 
 
 def shown_exponent(tree: xr.DataTree) -> int:
@@ -248,6 +279,7 @@ def evenness_text(
     ranking: pd.DataFrame,
     pairs: pd.DataFrame,
     *,
+    gaps: pd.DataFrame,
     n_tasks: int,
     unit: str,
     language_names: Mapping[str, str],
@@ -262,6 +294,8 @@ def evenness_text(
     ----------
     ranking, pairs : pandas.DataFrame
         ``model_ranking.csv`` and ``pairwise_models.csv``.
+    gaps : pandas.DataFrame
+        ``model_language.csv``, or no row of it: then no gap is shown.
     n_tasks : int
         Number of tasks.
     unit : str
@@ -279,21 +313,21 @@ def evenness_text(
     """
     if ranking["gap_sd_languages_mean"].isna().all():
         return wrapped(without_evenness(n_tasks, chosen=chosen), indent="")
-    gaps = interval_texts(ranking, "gap_sd_languages")
+    sds = interval_texts(ranking, "gap_sd_languages")
     cv, constant = (
         value_texts(ranking[column], 2) for column in ("cv_prr_languages_mean", _CONSTANT)
     )
     worst = [str(label) for label in ranking["worst_language"].fillna("")]
     columns = {
         "model": [str(model) for model in ranking[names.MODEL]],
-        "sd of gaps": gaps,
+        "sd of gaps": sds,
         "rank": rank_interval_texts(ranking, "gap_sd_rank"),
         "CV-PRR": [
             text if same == NONE else f"{text} ({same})"
             for text, same in zip(cv, constant, strict=True)
         ],
-        "lowest in": [label or NONE for label in worst],
-        "PRR there": interval_texts(ranking, "worst_language_prr"),
+        **({"lowest gap": interval_texts(lowest_gaps(ranking, gaps), "gap")} if len(gaps) else {}),
+        "in" if len(gaps) else "lowest gap in": [label or NONE for label in worst],
     }
     heading = "\n".join(
         [
@@ -304,13 +338,13 @@ def evenness_text(
                     "sd of gaps: sd over languages of a model's mean score less the language "
                     f"potential{unit_text(unit, before=', ')}; rank 1 is most even",
                     *([] if note else [_CV_LEGEND]),
-                    "lowest in: the language with the lowest posterior mean gap; the lowest true "
-                    f"gap may be in another one{_named(worst, language_names)}",
+                    "lowest gap: in the language with the lowest posterior mean gap; the lowest "
+                    f"true gap may be in another one{_named(worst, language_names)}",
                 )
             ),
         ]
     )
-    sentences = evenness_sentences(ranking, pairs, called=gaps, constant=one_score)
+    sentences = evenness_sentences(ranking, pairs, called=sds, constant=one_score)
     if note:
         sentences.append(f"CV-PRR is not reported: {note}.")
     elif left_out:
