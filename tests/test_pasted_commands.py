@@ -117,7 +117,7 @@ CASES: dict[str, _Case] = {
         ("--engine pymc",),
     ),
     "no model": _Case(
-        lambda: grid("qa", "nli"), "compare --models ''", "needs a model", ("--models additive",)
+        lambda: grid("qa", "nli"), "compare --models ' '", "needs a model", ("--models additive",)
     ),
     "one level": _Case(
         lambda: grid("qa"),

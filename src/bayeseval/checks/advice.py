@@ -29,10 +29,9 @@ _INTERACTIONS: Final[Mapping[str, tuple[str, ...]]] = {
 }
 # Shipped models of likelihoods that know the bounds of the scores; none has interactions.
 _BOUNDED: Final[Mapping[str, str]] = {
-    "beta": "bounded",
-    "logit_normal": "logit",
-    "binomial": "counts",
-    "beta_binomial": "counts",
+    **dict.fromkeys(of_quantity("share"), "bounded"),
+    **dict.fromkeys(of_quantity("logit"), "logit"),
+    **dict.fromkeys(of_quantity("count"), "counts"),
 }
 # Checks that may fail for lack of interactions.
 _BY_INTERACTIONS: Final = ("independence", "calibration", "sd_by_language", "residual_normality")
@@ -161,7 +160,7 @@ class Situation:
 
     def own_spec(self, terms: Sequence[str]) -> tuple[str, str]:
         """How to write a spec with bounds and interactions, and the command that fits it."""
-        likelihood = self.likelihood if self.likelihood in _BOUNDED else "beta"
+        likelihood = self.likelihood if self.likelihood in _BOUNDED else of_quantity("share")[0]
         name = f"{likelihood}_interactions"
         lines = (
             f"name: {name}",
