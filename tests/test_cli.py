@@ -453,7 +453,8 @@ def test_a_failed_gate_is_exit_code_3_and_said_everywhere(
     ]
     assert main([*arguments, "--no-figures", "--out", "short"]) == 3
     captured = capsys.readouterr()
-    assert "FAILED" in captured.out
+    assert "Convergence gate: FAILED; do not rely on the results below" in captured.out
+    assert captured.out.endswith("\nConvergence gate: FAILED; do not rely on these results\n")
     (advice,) = re.findall(r"What to do: .*?\.(?=\n)", captured.out, re.DOTALL)
     assert " ".join(advice.split()).startswith("What to do: fit again with ")
     assert "retry" in captured.err

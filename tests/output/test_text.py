@@ -24,6 +24,11 @@ def test_whole_without_a_terminal() -> None:
     assert [line.split()[0] for line in lines[2:]] == models
 
 
+def test_escaped_characters_have_their_room() -> None:
+    lines = text_table("heading", {"model": ["a\u202eb", "c"], "x": ["1", "22"]}).splitlines()
+    assert lines[1:] == ["  model       x", "  a\\u202eb    1", "  c          22"]
+
+
 def test_numbers_are_never_cut() -> None:
     columns = {"model": [LONG.format("a"), LONG.format("b")]}
     columns |= {f"column {i}": ["1234567.89 [1234567.12, 1234568.34]", "-"] for i in range(4)}

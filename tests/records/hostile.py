@@ -183,6 +183,9 @@ def workbooks(scale: float) -> Cases:
         yield f"row {place}", workbook(f'<row r="{place}"><c r="A{place}"><v>1</v></c></row>')
     for cell in ("", "1A", "A", "A0", "AAAAAAAA1", "A99999999999", "\u202e1"):
         yield f"cell {cell!r}", workbook(f'<row r="2"><c r="{cell}"><v>1</v></c></row>')
+    for n in (1000, int(4_000_000 * scale)):
+        yield f"empty rows {n}", workbook("<row/>" * n)
+        yield f"empty cells {n}", workbook(f"<row>{'<c/>' * n}</row>")
     laughs = "".join(f'<!ENTITY l{i} "{f"&l{i - 1};" * 10}">' for i in range(1, 10))
     entities = f'<!DOCTYPE x [<!ENTITY l0 "lol">{laughs}<!ENTITY f SYSTEM "file:///etc/passwd">]>'
     for entity in ("l9", "f"):

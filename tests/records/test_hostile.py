@@ -307,6 +307,16 @@ def test_a_long_number_that_is_none(tmp_path: Path) -> None:
     assert "is not a number" in refusal(tmp_path, hostile.text("t.csv", table))
 
 
+@pytest.mark.parametrize("parts", [("", "<row/>", ""), ("<row>", "<c/>", "</row>")])
+def test_a_workbook_of_nothing(tmp_path: Path, parts: tuple[str, str, str]) -> None:
+    start, empty, end = parts
+    said = refusal(tmp_path, hostile.workbook(start + empty * 2 * 10**6 + end))
+    assert "MB, more than 100 times as much as the file itself; it consists of the same" in said
+    # Spreadsheets leave some empty rows and cells.
+    few = refusal(tmp_path, hostile.workbook(start + empty * 1000 + end))
+    assert "more than 100 times" not in few
+
+
 def test_deep_and_long_provenance(tmp_path: Path) -> None:
     path = tmp_path / "run.json"
     path.write_text('{"a":' * 100_000)

@@ -411,6 +411,12 @@ def test_other_texts_among_scores_are_no_dates(tmp_path: Path, text: str) -> Non
         load(path)
 
 
+def test_a_link_that_leads_nowhere_is_not_proposed(tmp_path: Path) -> None:
+    (tmp_path / "self.csv").symlink_to("self.csv")
+    with pytest.raises(InputError, match=r"self\.csv: no such file or folder$"):
+        load(tmp_path / "self.csv")
+
+
 def test_a_text_called_a_workbook_is_said_to_be_a_text(tmp_path: Path) -> None:
     path = _text(tmp_path / "t.xlsx", f"{HEAD}\ngpt,en,a,8\n")
     with pytest.raises(InputError, match=r"t\.xlsx: a text file, not an Excel workbook; rename"):

@@ -233,4 +233,6 @@ def _report(fitted: Fit, folder: Path, saved: _Saved, *, ci_prob: float) -> None
     if problem is not None:
         raise problem
     if fitted.gate.status == "fail":
+        # The last line, for those who look at the end only.
+        echo("Convergence gate: FAILED; do not rely on these results")
         raise typer.Exit(EXIT_GATE_FAILED)

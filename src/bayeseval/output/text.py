@@ -11,6 +11,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from bayeseval._text import for_terminal
+
 __all__ = [
     "INDENT",
     "PARAGRAPH",
@@ -112,7 +114,8 @@ def text_table(
     from rich.cells import cell_len
 
     most = terminal_width() if width is None else width
-    texts = [[name.strip(), *cells] for name, cells in columns.items()]
+    # As they are printed, because escaped characters take more room.
+    texts = [[for_terminal(t) for t in (name.strip(), *cells)] for name, cells in columns.items()]
     widths = [max(cell_len(text) for text in column) for column in texts]
     limits = widths[:names]
     if most is not None:

@@ -8,7 +8,7 @@ import zlib
 from pathlib import Path
 from typing import Final
 
-from bayeseval._text import plain
+from bayeseval._text import grouped, plain
 from bayeseval.errors import InputError
 from bayeseval.readers.base import MAX_BYTES
 
@@ -16,6 +16,8 @@ __all__ = ["is_workbook", "refuse_zip_bomb"]
 
 _ZSTD: Final = 93
 _CHUNK: Final = 1 << 20
+# What any archive may unpack to, however well it is packed.
+_SMALL: Final = 4 << 20
 # Local header of a member: its signature, and the lengths of its name and of its extra field.
 _HEADER: Final = struct.Struct("<4s22xHH")
 
@@ -29,11 +31,14 @@ def is_workbook(path: Path) -> bool:
         return False
 
 
-def refuse_zip_bomb(path: Path, *, limit: int = MAX_BYTES, unpack: bool = False) -> None:
+def refuse_zip_bomb(
+    path: Path, *, limit: int = MAX_BYTES, most_times: int | None = None, unpack: bool = False
+) -> None:
     """Refuse an archive that would unpack to more than `limit` bytes.
 
     The sizes are those that the archive states; Python's zipfile reads no more than them.
     With `unpack` they are proven, for readers that read on: it takes time, but no memory.
+    `most_times` is how many times the file's own size they may have beyond a few MB.
 
     Raises
     ------
@@ -43,6 +48,7 @@ def refuse_zip_bomb(path: Path, *, limit: int = MAX_BYTES, unpack: bool = False)
     mismatch = None
     try:
         with zipfile.ZipFile(path) as archive:
+            packed = path.stat().st_size
             size = sum(entry.file_size for entry in archive.infolist())
             if unpack and size <= limit:
                 mismatch = _first_mismatch(path, archive)
@@ -53,8 +59,14 @@ def refuse_zip_bomb(path: Path, *, limit: int = MAX_BYTES, unpack: bool = False)
         raise InputError(f"{path}: damaged ZIP archive: {plain(str(problem))[:200]}") from problem
     if size > limit:
         raise InputError(
-            f"{path}: the unpacked file has {size / 1e9:.1f} GB; at most {limit / 1e9:.1f} GB"
-            " are read"
+            f"{path}: the unpacked file has {grouped(-(-size // 10**6))} MB; at most "
+            f"{grouped(limit // 10**6)} MB are read"
+        )
+    if most_times is not None and size > _SMALL + most_times * packed:
+        raise InputError(
+            f"{path}: the unpacked file has {grouped(-(-size // 10**6))} MB, more than "
+            f"{most_times} times as much as the file itself; it consists of the same cells over "
+            "and over, such as empty ones: save the table without them"
         )
     if mismatch is not None:
         raise InputError(

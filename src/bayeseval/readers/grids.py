@@ -32,6 +32,8 @@ _EXPECTED: Final = "expected a table"
 _MAX_CELLS: Final = 5_000_000
 # openpyxl takes some seconds for 10 MB, and ten times their memory.
 _MAX_WORKBOOK: Final = 1 << 26
+# Cells with different addresses and numbers are packed to a tenth or a thirtieth.
+_MOST_TIMES: Final = 100
 _RULE: Final = re.compile(r"\|?\s*:?-{2,}:?\s*(?:\|\s*:?-{2,}:?\s*)*\|?")
 _ENVIRONMENT: Final = re.compile(r"\\(begin|end)\{(tabular\*?|tabularx|longtable|array)\}")
 # Cells of a small file: what is not filled may be as much, or a number of times what is.
@@ -344,7 +346,7 @@ def _latex_text(cell: str) -> str:
 
 
 def _workbook(path: Path) -> list[Grid]:
-    refuse_zip_bomb(path, limit=_MAX_WORKBOOK)
+    refuse_zip_bomb(path, limit=_MAX_WORKBOOK, most_times=_MOST_TIMES)
     openpyxl = require("openpyxl", "excel")
     try:
         # openpyxl leaves a file open that it opened itself and cannot read.

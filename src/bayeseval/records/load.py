@@ -448,6 +448,8 @@ def _resolve_path(path: Path, *, text: str) -> Path:
             # Its message lists the shipped names.
             find_resource("benchmarks", text)
         siblings = [p.name for p in path.parent.iterdir()] if path.parent.is_dir() else []
+        # It is there where it is a link that leads nowhere.
+        siblings = [name for name in siblings if name != path.name]
         raise InputError(f"{text}: no such file or folder{did_you_mean(path.name, siblings)}")
     refuse_special(path)
     return path.parent if path.name == CARD else path
