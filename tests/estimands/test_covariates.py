@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import xarray as xr
 
+from bayeseval.errors import InputError
 from bayeseval.estimands import read_arrays
 from bayeseval.estimands.components import variance_components
 from bayeseval.estimands.covariates import (
@@ -128,6 +129,13 @@ def test_fixed_language_effects_leave_nothing_to_explain() -> None:
     table = covariates_table(edit(tree, sd_language=None))
     assert not [name for name in table.columns if name.startswith("explained")]
     assert table["slope_mean"].notna().all()
+
+
+def test_effects_that_are_missing_are_named() -> None:
+    tree, _, _ = with_covariate()
+    said = "the fit is damaged: it has 'sd_language', but no 'language_effect'; fit again"
+    with pytest.raises(InputError, match=said):
+        covariates_table(edit(tree, language_effect=None))
 
 
 def test_the_variance_of_a_covariate_of_models_by_facet() -> None:

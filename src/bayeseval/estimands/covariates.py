@@ -196,6 +196,11 @@ def covariates_table(tree: xr.DataTree, *, ci_prob: float = names.CI_PROB) -> pd
         :class:`Explained`; of the variance between models for a covariate by model; NaN with
         fixed effects), ``covariate_mean``,
         ``covariate_sd``, ``ci_kind``, ``ci_prob``. Empty without covariates.
+
+    Raises
+    ------
+    InputError
+        If a slope has no values, or a factor with an sd no effects.
     """
     posterior, constant = tree["posterior"].to_dataset(), tree["constant_data"].to_dataset()
     related = read_related(posterior, constant)
@@ -211,7 +216,13 @@ def covariates_table(tree: xr.DataTree, *, ci_prob: float = names.CI_PROB) -> pd
         row |= summary_columns("sd", spread)
         factor = names.MODEL if slope.by == names.MODEL else names.LANGUAGE
         if names.sd_name(factor) in posterior:
-            effect = posterior[names.effect_name(factor)].transpose("chain", "draw", factor)
+            name = names.effect_name(factor)
+            if name not in posterior:
+                raise InputError(
+                    f"the fit is damaged: it has {names.sd_name(factor)!r}, but no {name!r}; fit "
+                    "again"
+                )
+            effect = posterior[name].transpose("chain", "draw", factor)
             variance = posterior[names.sd_name(factor)].to_numpy().reshape(-1) ** 2
             if factor in related:
                 variance = variance + (related[factor].population_sd() ** 2).sum(axis=1)
