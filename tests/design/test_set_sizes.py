@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bayeseval._typing import Floats
+from bayeseval._typing import Bools, Floats
 from bayeseval.design import Design, build_design
 from bayeseval.design.test_sets import _over_pairs, _shrunk
 from bayeseval.records import Records, reduce_replicates
@@ -45,6 +45,13 @@ def parts_of(design: Design) -> dict[str, Floats]:
     return found
 
 
+def errors_from(values: tuple[float, float], tables: list[Floats], odd: Bools) -> Floats:
+    """How many standard errors the means of other and of odd cells are from two values."""
+    means = np.array([[table[~odd].mean(), table[odd].mean()] for table in tables])
+    error = means.std(axis=0, ddof=1) / np.sqrt(len(means))
+    return np.asarray(np.abs(means.mean(axis=0) - values) / error)
+
+
 def test_a_small_language_has_the_noise_of_its_own_test_set() -> None:
     sizes = (300, 300, 30)
     designs = [design_of(sizes, seed=seed) for seed in range(30)]
@@ -57,12 +64,11 @@ def test_a_small_language_has_the_noise_of_its_own_test_set() -> None:
     }
     small = designs[0].factor_index["language"] == 2
     for name, values in expected.items():
-        by_table = np.array([[t[name][~small].mean(), t[name][small].mean()] for t in tables])
-        error = by_table.std(axis=0, ddof=1) / np.sqrt(len(tables))
-        assert (np.abs(by_table.mean(axis=0) - values) < 5 * error).all(), name
+        off = errors_from(values, [t[name] for t in tables], small)
+        assert (off < 5).all(), name
         # Negative control: the mean over the task is many standard errors from both.
         pooled = (2 * values[0] + values[1]) / 3
-        assert (np.abs(by_table.mean(axis=0) - pooled) > 5 * error).all(), name
+        assert (errors_from((pooled, pooled), [t[name] for t in tables], small) > 5).all(), name
 
 
 def test_the_parts_of_a_cell_add_up_to_a_variance_that_is_drawn_to_those_of_others() -> None:
@@ -88,12 +94,10 @@ def test_a_model_with_few_items_leaves_the_noise_of_others() -> None:
     }
     few = designs[0].factor_index["model"] == 0
     for name, values in expected.items():
-        by_table = np.array([[t[name][~few].mean(), t[name][few].mean()] for t in tables])
-        error = by_table.std(axis=0, ddof=1) / np.sqrt(len(tables))
-        assert (np.abs(by_table.mean(axis=0) - values) < 5 * error).all(), name
+        assert (errors_from(values, [t[name] for t in tables], few) < 5).all(), name
     # Negative control: with the mean variance of the task, all models would have this noise.
     pooled = (2 * expected["record"][0] + expected["record"][1]) / 3
-    assert (np.abs(by_table.mean(axis=0) - pooled) > 5 * error).all()
+    assert (errors_from((pooled, pooled), [t["record"] for t in tables], few) > 5).all()
 
 
 def test_cells_that_differ_by_chance_have_one_variance() -> None:

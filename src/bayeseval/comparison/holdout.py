@@ -425,13 +425,14 @@ def _predict(shared: _Shared, asked: tuple[int, int], beat: Progress | None) -> 
     task = _Task(whole.design, shared.cells[model], training, shared.rows[repeat])
     fitted = task.training.run(beat, estimands=False)
     cells = task.cells
+    low, high = limits_of(task.whole)
     scores = []
     places = []
     for block in _blocks(task, fitted):
         rows = task.rows[block.cells]
         # There is one, because `_blocks` gives what was measured.
         density = np.asarray(block.log_density, dtype=np.float64) + cells.log_units[rows]
-        limits = limits_of(task.whole, rows)
+        limits = low[rows], high[rows]
         scores.append(sampled_scores(block.measurement, density, cells.score[rows], limits))
         places.append(block.cells)
     table = pd.concat(scores, ignore_index=True)

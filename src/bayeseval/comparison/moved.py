@@ -99,15 +99,13 @@ class Moved:
         )
 
 
-def limits_of(design: Design, rows: Index) -> tuple[Floats, Floats]:
-    """Scores beyond which the model takes all for equal; infinite where it moves none.
+def limits_of(design: Design) -> tuple[Floats, Floats]:
+    """Scores beyond which the model takes all for equal, by record; infinite where it moves none.
 
     Parameters
     ----------
     design : Design
         The model and its table.
-    rows : ndarray of int, shape (m,)
-        Which records.
     """
     outcome, task = design.outcome, design.factor_index[names.TASK]
     low, high = np.full(design.n_records, -np.inf), np.full(design.n_records, np.inf)
@@ -115,7 +113,7 @@ def limits_of(design: Design, rows: Index) -> tuple[Floats, Floats]:
     lower, upper = outcome.lower[task[own]], outcome.upper[task[own]]
     distance = design.spec.edge * (upper - lower)
     low[own], high[own] = lower + distance, upper - distance
-    return low[rows], high[rows]
+    return low, high
 
 
 def moved_scores(designs: Mapping[str, Design]) -> Moved | None:
@@ -126,9 +124,9 @@ def moved_scores(designs: Mapping[str, Design]) -> Moved | None:
     designs : dict of str to Design
         By name of the model.
     """
-    own = {
-        name: design.outcome.is_moved(design.score, design.factor_index[names.TASK])
-        for name, design in designs.items()
-    }
+    own = {}
+    for name, design in designs.items():
+        low, high = limits_of(design)
+        own[name] = (design.score < low) | (design.score > high)
     edges = {name: float(designs[name].spec.edge) for name, which in own.items() if which.any()}
     return Moved(own, edges) if edges else None

@@ -20,7 +20,7 @@ from scipy.special import logit
 
 from bayeseval import names
 from bayeseval._text import any_of
-from bayeseval._typing import Bools, Floats, Index
+from bayeseval._typing import Floats, Index
 from bayeseval.errors import DesignError, did_you_mean
 from bayeseval.families import FAMILIES, Kernel, Quantity, link, of_quantity
 from bayeseval.records import WITH_NUMBERS, declare_units, natural_units
@@ -125,23 +125,6 @@ class Outcome:
         """Records with a likelihood of one of these quantities, one likelihood after the other."""
         rows = [self.rows(family) for family in of_quantity(*quantities)]
         return np.concatenate([np.zeros(0, dtype=np.int64), *rows])
-
-    def is_moved(self, score: Floats, task: Index) -> Bools:
-        """Records whose score was moved away from a bound.
-
-        Parameters
-        ----------
-        score : ndarray, shape (n_records,)
-            The scores that the outcome was built from.
-        task : ndarray of int, shape (n_records,)
-            Task of each record.
-        """
-        rows = self.rows_of("logit", "share")
-        moved = np.zeros(len(score), dtype=np.bool_)
-        own = task[rows]
-        share = (score[rows] - self.lower[own]) / (self.upper - self.lower)[own]
-        moved[rows] = share != self.share[rows]
-        return moved
 
     def take(self, rows: Index) -> Outcome:
         """The outcome of these records only."""

@@ -48,6 +48,7 @@ __all__ = [
     "CellSource",
     "Predictions",
     "input_table",
+    "near_label",
     "prepare_predictions",
 ]
 
@@ -379,7 +380,7 @@ def _labels(
         known = [*levels, *(named[label] for label in levels if label in named)]
         raise InputError(
             f"{table.at(row, factor)}: {factor} {given[row]!r} is not in the table of the fit"
-            f"{_did_you_mean(factor, given[row], known)}; correct it, or allow new {factor}s with "
+            f"{near_label(factor, given[row], known)}; correct it, or allow new {factor}s with "
             + wording(f"new={factor!r}", f"--new {factor}")
         )
     if unknown:
@@ -399,7 +400,7 @@ def _labels(
     return Coded.of(given.codes, (meant.get(label, label) for label in given.levels))
 
 
-def _did_you_mean(factor: str, label: str, known: Sequence[str]) -> str:
+def near_label(factor: str, label: str, known: Sequence[str]) -> str:
     """The label of the table that is nearest, with or without an organisation."""
     if factor == names.LANGUAGE:
         return meant_or_near(label, known)

@@ -22,8 +22,12 @@ from bayeseval.estimands.effects import Effects, read_effects
 from bayeseval.estimands.measurement import measurement_variance
 from bayeseval.estimands.table_prompts import read_table_prompts
 from bayeseval.fitting.covariates import CovariateSource
-from bayeseval.fitting.predictions import CellSource, input_table, prepare_predictions
-from bayeseval.languages.labels import meant_or_near
+from bayeseval.fitting.predictions import (
+    CellSource,
+    input_table,
+    near_label,
+    prepare_predictions,
+)
 from bayeseval.planning.container import LEAST_COST, MOST_COST, Costs
 from bayeseval.records.cells import clean_labels, parse_numbers, read_label
 
@@ -245,7 +249,7 @@ def _given_cells(
             more = f", or name it in {named}" if factor == names.LANGUAGE else ""
             raise InputError(
                 f"{argument('cells')}: {factor} {unknown!r} is not in the table of the fit"
-                f"{_near(factor, unknown, position)}; correct it{more}"
+                f"{near_label(factor, unknown, [*position])}; correct it{more}"
             )
         place[factor] = np.array([position[one] for one in given.labels[factor]], dtype=np.int64)
     cell = pd.DataFrame(place)
@@ -255,13 +259,6 @@ def _given_cells(
         raise InputError(f"{argument('cells')}: {label} is given twice with different numbers")
     notes += [note for note in ready.notes if note.split(":")[0].partition(" ")[2] != "new"]
     return place, given
-
-
-def _near(factor: str, label: str, known: Mapping[str, int]) -> str:
-    """What a message adds on a label that the table does not have."""
-    if factor == names.LANGUAGE:
-        return meant_or_near(label, [*known])
-    return did_you_mean(label, known)
 
 
 def _given_costs(
@@ -293,7 +290,7 @@ def _given_costs(
                 row = int(np.flatnonzero(given.codes == i)[0])
                 raise InputError(
                     f"{table.at(row, factor)}: {factor} {label!r} is not in the table of the fit"
-                    f"{_near(factor, label, position)}; correct it, or leave the row out"
+                    f"{near_label(factor, label, [*position])}; correct it, or leave the row out"
                 )
         columns.append([position[given[row]] for row in range(len(table))])
     for row, key in enumerate(zip(*columns, strict=True)):

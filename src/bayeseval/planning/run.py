@@ -372,9 +372,9 @@ def _dearer_present(table: pd.DataFrame, best: int) -> bool:
 def _incomplete(tree: xr.DataTree) -> list[str]:
     """That the present design is taken as complete, where the table is not."""
     arrays = read_arrays(tree)
-    index = [arrays.index[factor] for factor in (names.MODEL, names.LANGUAGE, names.TASK)]
-    models, languages, tasks = (int(codes.max()) + 1 for codes in index)
-    n_cells = len(np.unique(np.stack(index), axis=1).T)
+    factors = names.MODEL, names.LANGUAGE, names.TASK
+    models, languages, tasks = (len(arrays.levels[factor]) for factor in factors)
+    n_cells = len({*zip(*(arrays.index[factor].tolist() for factor in factors), strict=True)})
     if n_cells == models * languages * tasks:
         return []
     return [
