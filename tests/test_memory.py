@@ -21,7 +21,7 @@ def test_more_draws_than_memory_holds_are_refused(monkeypatch: pytest.MonkeyPatc
     with pytest.raises(be.BayesevalError) as caught:
         be.fit(RECORDS, "additive", draws=50_000)
     assert str(caught.value) == (
-        f"200,000 draws of {parameters} parameters take at least 0.0 GB of memory, and 0.0 GB are "
+        f"200,000 draws of {parameters} parameters take at least 38 MB of memory, and 8 MB are "
         "free; give fewer draws (at most 10,416 per chain) or a smaller model"
     )
     assert 8_000_000 // (2 * 8 * parameters * 4) == 10_416

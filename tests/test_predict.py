@@ -320,7 +320,7 @@ def test_predictions_outside_the_scale_are_noted_and_not_cut() -> None:
 def test_draws_beyond_memory_are_refused(fit: Fit, monkeypatch: pytest.MonkeyPatch) -> None:
     # Two quantities of 4,000 draws in 8 bytes, twice.
     monkeypatch.setattr("bayeseval.fitting.predictions.free_memory", lambda: 500_000)
-    with pytest.raises(InputError, match=r"^draws of 4 cells take 0\.0 GB .* at most 3 cells at a"):
+    with pytest.raises(InputError, match=r"^draws of 4 cells take 1 MB .* at most 3 cells at a"):
         fit.predict(cells_of([ASKED[0]] * 4), draws=True)
     assert fit.predict(cells_of([ASKED[0]] * 3), draws=True).sizes["cell"] == 3
     assert len(fit.predict(cells_of([ASKED[0]] * 4))) == 4

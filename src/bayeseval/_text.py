@@ -15,6 +15,7 @@ __all__ = [
     "Note",
     "any_of",
     "brief",
+    "byte_size",
     "counted",
     "for_terminal",
     "grouped",
@@ -235,6 +236,11 @@ def any_of(labels: Iterable[str], word: str = "or") -> str:
 def grouped(number: int) -> str:
     """A whole number with its digits in groups of three from 10,000 on, as in tables."""
     return f"{number:,}" if abs(number) >= GROUPED else str(number)
+
+
+def byte_size(number: float) -> str:
+    """``"67 MB"``, ``"3.0 GB"``: a size of a file or of memory."""
+    return f"{number / 1e6:.0f} MB" if number < 1e9 else f"{number / 1e9:.1f} GB"
 
 
 def counted(number: int, noun: str, plural: str | None = None) -> str:

@@ -15,7 +15,7 @@ from bayeseval import names
 from bayeseval._arguments import as_path, as_texts
 from bayeseval._memory import free_memory
 from bayeseval._special import refuse_special
-from bayeseval._text import counted, grouped, shorten
+from bayeseval._text import byte_size, counted, grouped, shorten
 from bayeseval._typing import Bools, Floats, Index, Progress
 from bayeseval.errors import InputError, did_you_mean, wording
 from bayeseval.estimands import read_arrays
@@ -173,8 +173,8 @@ class Predictions:
         n, free = len(self.cell_of_row), free_memory()
         if free is not None and n * of_cell > free:
             raise InputError(
-                f"draws of {grouped(n)} cells take {n * of_cell / 1e9:.1f} GB of memory, and "
-                f"{free / 1e9:.1f} GB are free; ask for the draws of at most "
+                f"draws of {grouped(n)} cells take {byte_size(n * of_cell)} of memory, and "
+                f"{byte_size(free)} are free; ask for the draws of at most "
                 f"{grouped(free // of_cell)} cells at a time, or for the table alone"
             )
 

@@ -14,7 +14,7 @@ import numpy as np
 from bayeseval import names
 from bayeseval._arguments import as_number, as_texts
 from bayeseval._memory import free_memory
-from bayeseval._text import grouped
+from bayeseval._text import byte_size, grouped
 from bayeseval._typing import Progress
 from bayeseval.design import Chosen, Design, build_design, choose_model
 from bayeseval.engines import Choice, SamplerSettings, choose_engine, load_engine, to_tree
@@ -374,7 +374,7 @@ def _refuse_more_than_memory(design: Design, settings: SamplerSettings, engine: 
     most = max(1, draws * free // needed // (settings.chains or USUAL_CHAINS))
     raise EngineError(
         f"{grouped(draws)} draws of {grouped(values)} parameters take at least "
-        f"{needed / 1e9:.1f} GB of memory, and {free / 1e9:.1f} GB are free; give fewer "
+        f"{byte_size(needed)} of memory, and {byte_size(free)} are free; give fewer "
         f"{argument('draws')} (at most {grouped(most)} per chain) or a smaller model"
     )
 

@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Final
 
 from bayeseval._special import refuse_special
-from bayeseval._text import grouped
+from bayeseval._text import byte_size, grouped
 from bayeseval.errors import InputError, did_you_mean
 from bayeseval.languages.matching import understand
 from bayeseval.readers import TABULAR_SUFFIXES
@@ -173,7 +173,7 @@ def _rows(path: Path, sentences: int | None) -> list[bytes]:
     """The first lines of a file, which is read no further than that."""
     if path.stat().st_size > MAX_BYTES:
         raise InputError(
-            f"{path}: larger than {MAX_BYTES / 1e9:.1f} GB, the most that is read; keep one "
+            f"{path}: larger than {byte_size(MAX_BYTES)}, the most that is read; keep one "
             "sentence per line, and fewer of them"
         )
     rows: list[bytes] = []

@@ -8,7 +8,7 @@ import zlib
 from pathlib import Path
 from typing import Final
 
-from bayeseval._text import grouped, plain
+from bayeseval._text import byte_size, plain
 from bayeseval.errors import InputError
 from bayeseval.readers.base import MAX_BYTES
 
@@ -59,12 +59,11 @@ def refuse_zip_bomb(
         raise InputError(f"{path}: damaged ZIP archive: {plain(str(problem))[:200]}") from problem
     if size > limit:
         raise InputError(
-            f"{path}: the unpacked file has {grouped(-(-size // 10**6))} MB; at most "
-            f"{grouped(limit // 10**6)} MB are read"
+            f"{path}: the unpacked file has {byte_size(size)}; at most {byte_size(limit)} are read"
         )
     if most_times is not None and size > _SMALL + most_times * packed:
         raise InputError(
-            f"{path}: the unpacked file has {grouped(-(-size // 10**6))} MB, more than "
+            f"{path}: the unpacked file has {byte_size(size)}, more than "
             f"{most_times} times as much as the file itself; it consists of the same cells over "
             "and over, such as empty ones: save the table without them"
         )

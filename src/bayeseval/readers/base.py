@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from bayeseval._special import refuse_special
-from bayeseval._text import Note, counted, plain, show
+from bayeseval._text import Note, byte_size, counted, plain, show
 from bayeseval._typing import Progress
 from bayeseval.errors import InputError, not_utf8
 from bayeseval.readers.compressed import unpack, unpacked_pieces, unpacked_start, within
@@ -261,7 +261,7 @@ def file_bytes(path: Path, *, limit: int = MAX_BYTES) -> bytes:
         size = path.stat().st_size
         if size > limit:
             raise InputError(
-                f"{path}: the file has {size / 1e9:.1f} GB; at most {limit / 1e9:.1f} GB are read"
+                f"{path}: the file has {byte_size(size)}; at most {byte_size(limit)} are read"
             )
         data = path.read_bytes()
     except OSError as problem:
@@ -401,7 +401,7 @@ def _chunks(path: Path) -> Iterator[bytes]:
     try:
         if path.stat().st_size > MAX_BYTES:
             raise InputError(
-                f"{path}: the file is larger than {MAX_BYTES / 1e9:.1f} GB, the most that is read"
+                f"{path}: the file is larger than {byte_size(MAX_BYTES)}, the most that is read"
             )
         with path.open("rb") as file:
             yield from within(_MAX_UNPACKED, path, unpacked_pieces(path, file, file.peek(4)))

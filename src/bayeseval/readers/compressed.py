@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
-from bayeseval._text import plain
+from bayeseval._text import byte_size, plain
 from bayeseval.errors import InputError
 
 __all__ = [
@@ -149,14 +149,14 @@ def within(
     for piece in pieces:
         total += len(piece)
         if total > limit:
-            size = f"{limit / 1e6:.0f} MB" if limit < 1e9 else f"{limit / 1e9:.1f} GB"
             advice = (
                 " of a packed file of this size; unpack it and read that file"
                 if of_its_size
                 else ""
             )
             raise InputError(
-                f"{path}: the unpacked file is larger than {size}, the most that is read{advice}"
+                f"{path}: the unpacked file is larger than {byte_size(limit)}, the most that "
+                f"is read{advice}"
             )
         yield piece
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from bayeseval._optional import require
-from bayeseval._text import plain, shorten, show
+from bayeseval._text import byte_size, plain, shorten, show
 from bayeseval.errors import InputError
 from bayeseval.readers.archives import refuse_zip_bomb
 from bayeseval.readers.base import MAX_BYTES, Head, Options, Reader, Reading
@@ -129,7 +129,7 @@ def _refuse_too_large(path: Path) -> None:
         refuse_zip_bomb(path, unpack=True)
     elif path.stat().st_size > MAX_BYTES:
         raise InputError(
-            f"{path}: the log is larger than {MAX_BYTES / 1e9:.1f} GB, the most that is read"
+            f"{path}: the log is larger than {byte_size(MAX_BYTES)}, the most that is read"
         )
 
 

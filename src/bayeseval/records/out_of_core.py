@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from bayeseval._text import show
+from bayeseval._text import byte_size, show
 from bayeseval._typing import Progress
 from bayeseval.errors import InputError, argument, wording
 from bayeseval.readers.base import MAX_BYTES
@@ -103,7 +103,7 @@ def refuse_large(files: Sequence[Path]) -> None:
         size = one.stat().st_size
         if size > MAX_BYTES and suffix_of(one) in SCANNED_SUFFIXES:
             raise InputError(
-                f"{one}: the file has {size / 1e9:.1f} GB, and at most {MAX_BYTES / 1e9:.1f} GB are"
+                f"{one}: the file has {byte_size(size)}, and at most {byte_size(MAX_BYTES)} are"
                 f" read into memory; {way} reduces the rows while they are read"
             )
 
