@@ -158,15 +158,14 @@ def levene(values: Floats, group: Index, n_groups: int) -> Floats:
     members = [rows for rows in members_of(group, n_groups) if len(rows)]
     if len(members) < 2 or max(map(len, members)) < 3:
         return np.full(len(values), np.nan)
-    spread = np.empty_like(values)
-    between, n = np.zeros(len(values)), values.shape[1]
-    within = np.zeros(len(values))
+    n, n_groups = sum(map(len, members)), len(members)
+    total, explained, squares = np.zeros((3, len(values)))
     for rows in members:
         part = values[:, rows]
-        spread[:, rows] = np.abs(part - np.median(part, axis=1, keepdims=True))
-    overall = spread.mean(axis=1)
-    for rows in members:
-        mean = spread[:, rows].mean(axis=1)
-        between += len(rows) * (mean - overall) ** 2
-        within += ((spread[:, rows] - mean[:, None]) ** 2).sum(axis=1)
-    return np.asarray((n - len(members)) / (len(members) - 1) * between / within)
+        part -= np.median(part, axis=1, keepdims=True)
+        own = np.abs(part, out=part).sum(axis=1)
+        total += own
+        explained += own**2 / len(rows)
+        squares += np.einsum("ij,ij->i", part, part)
+    between = explained - total**2 / n
+    return np.asarray((n - n_groups) / (n_groups - 1) * between / (squares - explained))
