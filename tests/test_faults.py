@@ -6,6 +6,7 @@ import errno
 import io
 import os
 import resource
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -15,6 +16,7 @@ import pytest
 import bayeseval as be
 from bayeseval import cli
 from bayeseval._special import refuse_special
+from bayeseval._text import shell_quoted
 from bayeseval.cli import main
 from bayeseval.cli._faults import fault_text, prepare_streams
 from bayeseval.cli._shared import echo_place
@@ -231,3 +233,65 @@ def test_too_small_an_address_space_is_refused_before_libraries_crash(
     for limit[0] in (4_000_000_000, resource.RLIM_INFINITY):
         assert main(["validate", "no such table"]) == 2
         assert "no such file" in capsys.readouterr().err
+
+
+@pytest.fixture
+def undecodable(tmp_path: Path) -> Path | None:
+    """A table whose name has a byte that is no UTF-8; None where the file system has no such."""
+    path = tmp_path / os.fsdecode(b"scores\xff.csv")
+    try:
+        path.write_text(SCORES, encoding="utf-8")
+    except OSError:
+        return None
+    return path
+
+
+def test_a_name_that_is_not_utf8_is_no_obstacle(
+    undecodable: Path | None, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """The commands that checks recommend quote it, and a shell reads the quoted name back."""
+    if undecodable is None:
+        return
+    # One language is far better at one task than all others: the checks recommend what to do.
+    rows = [
+        f"{m},{code},t{t},{50 + 10 * m + 7 * t + (m * t * j) % 3 + 40 * (j == t == 0)}"
+        for m in range(4)
+        for j, code in enumerate(("deu", "fra", "fin", "swe", "nld"))
+        for t in range(3)
+    ]
+    undecodable.write_text("\n".join(["model,language,task,score", *rows]), encoding="utf-8")
+    out = tmp_path / "results"
+    words = ["fit", "--benchmark", str(undecodable), "--model", "additive", "--out", str(out)]
+    assert main([*words, "--no-figures", "--quiet"]) in {0, 3}
+    advice = (out / "tables/checks.csv").read_text(encoding="utf-8")
+    assert f"fit --benchmark {shell_quoted(str(undecodable))}" in advice
+    capfd.readouterr()
+    assert main(["validate", str(undecodable), "--memory", "1GB"]) == 2
+    assert capfd.readouterr().err == (
+        f"error: {tmp_path}/scores\\udcff.csv: DuckDB, which reduces rows while they are read, "
+        "opens no file whose path is not UTF-8; rename it\n"
+    )
+    saved = undecodable.with_suffix(".parquet")
+    assert main(["validate", str(undecodable), "--save-records", str(saved)]) == 0
+    assert be.load(saved).scores.tolist() == be.load(undecodable).scores.tolist()
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "plain",
+        "a b",
+        "it's",
+        "",
+        "a\x1b[2J\n'b\\",
+        "\udcff.csv",
+        "\u202eé\u00a0$x`y`",
+        "中\u3164文",
+    ],
+)
+def test_a_shell_reads_the_quoted_name_back(name: str) -> None:
+    word = shell_quoted(name)
+    assert word.isprintable()
+    command = f"printf %s {word}"
+    said = subprocess.run(["bash", "-c", command], capture_output=True, check=True)
+    assert os.fsdecode(said.stdout) == name

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import unicodedata
 from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -23,6 +24,7 @@ __all__ = [
     "one_line",
     "plain",
     "score_hint",
+    "shell_quoted",
     "shorten",
     "show",
     "together",
@@ -179,6 +181,32 @@ def brief(name: str) -> str:
     """A name as in :func:`plain`, cut where it is no name any more."""
     text = plain(name)
     return text if len(text) <= _SHOWN_WIDTH else text[: _SHOWN_WIDTH - 3] + "..."
+
+
+def shell_quoted(text: str) -> str:
+    r"""A word of a command, quoted so that a shell reads `text` from printable characters.
+
+    Quotes of the form ``$'...'`` are read by bash, zsh, ksh and the shells of POSIX 2024.
+
+    Examples
+    --------
+    >>> print(shell_quoted("a b.csv"), shell_quoted("it's\n.csv"))
+    'a b.csv' $'it\'s\x0a.csv'
+    """
+    if text.isprintable() and not _UNSEEN.search(text):
+        return shlex.quote(text)
+    return f"$'{''.join(map(_as_in_shell, text))}'"
+
+
+def _as_in_shell(character: str) -> str:
+    if character in "'\\":
+        return f"\\{character}"
+    if character.isprintable() and not _UNSEEN.match(character):
+        return character
+    # A byte of a file name that is no UTF-8 is a lone surrogate for Python.
+    is_byte = "\udc80" <= character <= "\udcff"
+    encoded = character.encode("utf-8", "surrogateescape" if is_byte else "surrogatepass")
+    return "".join(f"\\x{byte:02x}" for byte in encoded)
 
 
 def unbroken(text: str) -> str:

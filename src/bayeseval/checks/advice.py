@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Final
 
 from bayeseval import names
+from bayeseval._text import shell_quoted
 from bayeseval.checks.connections import unconnected_share
 from bayeseval.checks.container import Check
 from bayeseval.design import identified_interactions
@@ -212,9 +212,9 @@ class Situation:
 
     def _written(self, name: str, *, python: Sequence[str], command: str) -> str:
         """A call, or a command that reads the same table and covariate again."""
-        table = f"--benchmark {shlex.quote(self.benchmark)} {self.options}".rstrip()
+        table = f"--benchmark {shell_quoted(self.benchmark)} {self.options}".rstrip()
         given = f"covariate={self.covariate!r}" if self.covariate else ""
-        option = f" --covariate {shlex.quote(self.covariate)}" if self.covariate else ""
+        option = f" --covariate {shell_quoted(self.covariate)}" if self.covariate else ""
         return wording(
             f"be.{name}({', '.join(['records', *python, *filter(None, [given])])})",
             f"bayeseval {name} {table} {command}{option}",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from bayeseval._text import for_terminal, one_line
+from bayeseval._text import for_terminal, one_line, shell_quoted
 from bayeseval.errors import InputError
 
 if TYPE_CHECKING:
@@ -398,7 +397,7 @@ class Reading:
             ("--memory", self.memory),
         ):
             words += [] if value is None else [option, str(value)]
-        return shlex.join(words)
+        return " ".join(map(shell_quoted, words))
 
 
 def with_reading(
@@ -471,7 +470,7 @@ def write_report(folder: Path, progress: Progress | None = None) -> Path:
     """Write the page of a result folder into it; an error says how to write it later."""
     from bayeseval.output.store import results_saved
 
-    remedy = f"bayeseval report {shlex.quote(str(folder))} writes it"
+    remedy = f"bayeseval report {shell_quoted(str(folder))} writes it"
     with results_saved(folder, ["the report"], remedy):  # Ctrl-C during imports included
         from bayeseval.reporting import read_saved
         from bayeseval.reporting.page import REPORT_FILE, write_page

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +18,7 @@ from bayeseval._processes import sensible_jobs
 from bayeseval._progress import reporting
 from bayeseval._random import generator
 from bayeseval._resources import resource_names, shipped_covariates
-from bayeseval._text import counted
+from bayeseval._text import counted, shell_quoted
 from bayeseval._typing import Bools, Floats, Progress
 from bayeseval.design import restore_design
 from bayeseval.errors import DesignError, InputError, wording
@@ -322,7 +321,7 @@ def _fit_with_covariate(run: Mapping[str, Any]) -> str:
     given = "" if own else wording(f", covariate={_SHIPPED!r}", f" --covariate {_SHIPPED}")
     advice = "fit one with " + wording(
         f"be.fit(records, {_SHIPPED!r}{given})",
-        f"bayeseval fit --benchmark {shlex.quote(table)}{options} --model {_SHIPPED}{given}",
+        f"bayeseval fit --benchmark {shell_quoted(table)}{options} --model {_SHIPPED}{given}",
     )
     if own:
         return advice

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import difflib
 import re
-import shlex
 import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
-from bayeseval._text import brief, plain, shorten
+from bayeseval._text import brief, shell_quoted, shorten
 from bayeseval.errors import InputError, argument, did_you_mean, wording
 from bayeseval.languages.codes import understand
 from bayeseval.readers.printed import MAX_CELL
@@ -351,7 +350,7 @@ def columns_together(*choices: tuple[str, str | None]) -> str:
 
 
 def _quoted(name: str) -> str:
-    return shlex.quote(plain(name)) if name else ""
+    return shell_quoted(name) if name else ""
 
 
 def missing_columns(columns: ColumnMap, cells: Mapping[str, Column], *, source: str) -> str:

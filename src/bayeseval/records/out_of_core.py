@@ -128,8 +128,15 @@ def reduced_rows(
     memory : int
         Bytes.
     progress : callable, optional
+
+    Raises
+    ------
+    InputError
+        If a path is not UTF-8, or a file cannot be read.
     """
     partials = Partials.open(cache_folder())
+    for path in (*files, partials.folder):
+        _refuse_undecodable(path)
     with open_engine(list(files), memory=memory, folder=partials.folder) as engine:
         rows, notes = read_columns(
             engine, files, folder=folder, columns=settings.columns, constants=settings.constants
@@ -138,3 +145,13 @@ def reduced_rows(
         if groups.unit is not None:
             notes = [*notes, groups.summary]
         yield groups, notes
+
+
+def _refuse_undecodable(path: Path) -> None:
+    try:
+        str(path.resolve()).encode()
+    except UnicodeEncodeError as problem:
+        raise InputError(
+            f"{path}: DuckDB, which reduces rows while they are read, opens no file whose path is "
+            "not UTF-8; rename it"
+        ) from problem

@@ -383,8 +383,9 @@ class Records:
 
     def to_parquet(self, path: str | Path) -> None:
         """Write the table as Parquet; otherwise as :meth:`to_csv`."""
-        with _replacing(as_path("path", path)) as temporary:
-            self.portable().to_parquet(temporary, index=False)
+        # Arrow itself opens no file whose name is not UTF-8.
+        with _replacing(as_path("path", path)) as temporary, temporary.open("wb") as file:
+            self.portable().to_parquet(file, index=False)
 
     def save_table(self, path: str | Path) -> None:
         """Write the table as Parquet if the name ends so, as CSV if it ends in ``.csv``.
