@@ -625,7 +625,9 @@ def test_one_level_of_every_simulation_is_tested(located: list[pd.DataFrame]) ->
 # Running, resuming, saving.
 
 
-def test_an_interrupted_run_continues(located: list[pd.DataFrame], tmp_path: Path) -> None:
+def test_an_interrupted_run_continues(
+    located: list[pd.DataFrame], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     few = replace(PREPARED, simulations=3)
 
     def stop_after_two(stage: str, done: int, total: int, remark: str) -> None:
@@ -644,6 +646,8 @@ def test_an_interrupted_run_continues(located: list[pd.DataFrame], tmp_path: Pat
     (folder / "000001.json").write_text(json.dumps(with_hash(marked)))
     calibration = few.run(jobs=1, work=tmp_path)
     assert calibration.statuses["reason"].tolist() == ["", "kept", ""]
+    # The other piece is found as it was written, missing numbers and all.
+    assert capsys.readouterr().err == ""
     pd.testing.assert_frame_equal(
         calibration.simulations,
         pd.concat(located[:3], ignore_index=True)[calibration.simulations.columns],

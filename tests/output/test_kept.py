@@ -33,6 +33,14 @@ def test_tables_come_back_exactly(tmp_path: Path) -> None:
     pd.testing.assert_frame_equal(found[0], TABLE.reset_index(drop=True), check_exact=True)
 
 
+def test_missing_numbers_are_no_damage(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """JSON has null for them, so that the hash is of null, too."""
+    store = Kept[dict[str, object]](tmp_path, ("a",), dict, dict)
+    store.store(0, {"rank": [float("nan"), np.float64(0.5), np.inf], "sizes": (1, 2)})
+    assert store.find() == {0: {"rank": [None, 0.5, None], "sizes": [1, 2]}}
+    assert capsys.readouterr().err == ""
+
+
 def test_damaged_and_other_pieces_are_made_again(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -19,7 +19,7 @@ from bayeseval._arguments import as_path
 from bayeseval._optional import versions
 from bayeseval._progress import notice
 from bayeseval.errors import InputError, by_option, wording
-from bayeseval.output._files import read_json, replace_json
+from bayeseval.output._files import plain, read_json, replace_json
 from bayeseval.output._integrity import HASHES, digest_of
 from bayeseval.output._locks import alone_in
 
@@ -61,7 +61,8 @@ class Kept(Generic[Result]):
 
     def store(self, position: int, result: Result) -> None:
         """Keep one piece, as a whole or not at all."""
-        value = {"piece": self.names[position], "result": dict(self.to_json(result))}
+        # The digest is of what the file will hold, where NaN is null.
+        value = plain({"piece": self.names[position], "result": dict(self.to_json(result))})
         replace_json({**value, HASHES: digest_of(value)}, self.folder / f"{position:06d}.json")
 
     def find(self) -> dict[int, Result]:
