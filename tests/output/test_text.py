@@ -134,6 +134,14 @@ def test_shortening_never_merges_names(names: list[str], width: int) -> None:
     short = shorten_names(names, width)
     assert len(set(short)) == len(set(names))
     assert all(len(text) <= width for text in short)
+    # Panels and tables of other orders call every model the same.
+    assert shorten_names(names[::-1], width) == short[::-1]
+
+
+def test_numbers_belong_to_names_in_any_order() -> None:
+    names = [f"a-family-of-{size}-instruct-and-{end}" for size in ("1b", "2b") for end in "ba"]
+    short = ["a-family…nd-b #2", "a-family…nd-a #1", "a-family…nd-b #4", "a-family…nd-a #3"]
+    assert shorten_names(names, 16) == short
 
 
 def test_names_beside_codes() -> None:

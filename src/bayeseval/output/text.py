@@ -154,7 +154,7 @@ def shorten_names(names: Sequence[str], width: int) -> list[str]:
 
     Identifiers of a hub (``developer/model``) lose their developer first, all but those of
     models that have the same name. Names with the same head and tail show the part in
-    which they differ; where even that is not enough they are numbered.
+    which they differ; where even that is not enough they are numbered, in the order of the names.
 
     Parameters
     ----------
@@ -173,7 +173,8 @@ def shorten_names(names: Sequence[str], width: int) -> list[str]:
     from rich.cells import cell_len
 
     own = _without_developers(names, width)
-    distinct = list(dict.fromkeys(own))
+    # In one order, so that a number means the same model in tables and panels of any order.
+    distinct = sorted(set(own))
     short = {name: _cut(name, width) if cell_len(name) > width else name for name in distinct}
     for group in _alike(short):
         short |= dict(zip(group, _around_difference(group, width), strict=True))
