@@ -142,6 +142,25 @@ def test_numbers_belong_to_names_in_any_order() -> None:
     names = [f"a-family-of-{size}-instruct-and-{end}" for size in ("1b", "2b") for end in "ba"]
     short = ["a-family…nd-b #2", "a-family…nd-a #1", "a-family…nd-b #4", "a-family…nd-a #3"]
     assert shorten_names(names, 16) == short
+    # In a figure that has room for others of the names, too.
+    assert shorten_names([*names, "0"], 16) == [
+        "a-family…nd-b #3",
+        "a-family…nd-a #2",
+        "a-family…nd-b #5",
+        "a-family…nd-a #4",
+        "0",
+    ]
+
+
+def test_a_remark_behind_all_names_goes_before_their_parts() -> None:
+    remark = "Instruct (5-shot, chat template)"
+    names = [f"org/aya-{size}-{remark}" for size in ("8b", "32b")]
+    assert shorten_names(names, 22) == ["aya-8b-Instruct…", "aya-32b-Instruct…"]
+    # Not where one of them ends in other words.
+    assert shorten_names([*names, "org/llama-3.1-8b-Instruct-2407"], 22)[:2] == [
+        "aya-8b-Instru…emplate)",
+        "aya-32b-Instr…emplate)",
+    ]
 
 
 def test_names_beside_codes() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import sys
@@ -34,8 +35,8 @@ _GAP: Final = 3
 _LEAST_NAME: Final = 16
 # Longer names push the numbers out of sight, on a wide terminal, too.
 _MOST_NAME: Final = 80
-# `meta-llama/` of `meta-llama/Llama-3.1-8B-Instruct`: one slash, no blanks.
-_DEVELOPER: Final = re.compile(r"^[\w.-]+/(?=[^/\s]+$)")
+# `meta-llama/` of `meta-llama/Llama-3.1-8B (5-shot)`: one slash, and no blanks but of a remark.
+_DEVELOPER: Final = re.compile(r"^[\w.-]+/(?=[^/\s]+(?: \([^/()]*\))?$)")
 
 
 def is_terminal() -> bool:
@@ -153,8 +154,9 @@ def shorten_names(names: Sequence[str], width: int) -> list[str]:
     """Shorten long names in the middle so that different names stay different.
 
     Identifiers of a hub (``developer/model``) lose their developer first, all but those of
-    models that have the same name. Names with the same head and tail show the part in
-    which they differ; where even that is not enough they are numbered, in the order of the names.
+    models that have the same name; a remark that ends all names (`` (5-shot)``) goes next. Names
+    with the same head and tail show the part in which they differ; where even that is not enough
+    each has its number among all names in alphabetical order.
 
     Parameters
     ----------
@@ -172,15 +174,16 @@ def shorten_names(names: Sequence[str], width: int) -> list[str]:
     """
     from rich.cells import cell_len
 
-    own = _without_developers(names, width)
-    # In one order, so that a number means the same model in tables and panels of any order.
-    distinct = sorted(set(own))
+    own = _without_remark(_without_developers(names, width), width)
+    # Numbers that mean the same model in tables and panels of any order and width.
+    place = {text: i + 1 for i, (_, text) in enumerate(sorted({*zip(names, own, strict=True)}))}
+    distinct = list(place)
     short = {name: _cut(name, width) if cell_len(name) > width else name for name in distinct}
     for group in _alike(short):
         short |= dict(zip(group, _around_difference(group, width), strict=True))
     # Numbered across all groups: names of two of them may be cut to the same text.
     rest = [name for group in _alike(short) for name in group]
-    short |= dict(zip(rest, _numbered(rest, width), strict=True))
+    short |= {name: _numbered(name, place[name], width) for name in rest}
     return [short[name] for name in own]
 
 
@@ -195,6 +198,17 @@ def _without_developers(names: Sequence[str], width: int) -> list[str]:
     # Two developers of one model are what tells its names apart.
     kept = {name: name if times[text] > 1 else text for name, text in own.items()}
     return [kept[name] for name in names] if len(set(kept.values())) == len(own) else list(names)
+
+
+def _without_remark(names: Sequence[str], width: int) -> list[str]:
+    """The names as they are if they fit; else without the words in which all of them end."""
+    from rich.cells import cell_len
+
+    if max(map(cell_len, names), default=0) <= width or len(set(names)) == 1:
+        return list(names)
+    common = os.path.commonprefix([name[::-1] for name in names])[::-1]
+    remark = common[common.find(" ") :] if " " in common else ""
+    return [f"{name.removesuffix(remark)}…" if remark else name for name in names]
 
 
 def _alike(short: Mapping[str, str]) -> list[list[str]]:
@@ -224,9 +238,9 @@ def _around_difference(group: Sequence[str], width: int) -> list[str]:
     ]
 
 
-def _numbered(group: Sequence[str], width: int) -> list[str]:
-    marks = [f" #{i + 1}" for i in range(len(group))]
-    return [_cut(name, width - len(mark)) + mark for name, mark in zip(group, marks, strict=True)]
+def _numbered(name: str, number: int, width: int) -> str:
+    mark = f" #{number}"
+    return f"{_cut(name, width - len(mark))}{mark}"
 
 
 def _head(text: str, width: int) -> str:
