@@ -19,6 +19,7 @@ from bayeseval._special import refuse_special
 from bayeseval._text import shell_quoted
 from bayeseval.cli import main
 from bayeseval.cli._faults import fault_text, prepare_streams
+from bayeseval.cli._keeping import save_and_show
 from bayeseval.cli._shared import echo_place
 from bayeseval.errors import InputError, SpecError
 from bayeseval.fitting.report import run_title
@@ -295,3 +296,47 @@ def test_a_shell_reads_the_quoted_name_back(name: str) -> None:
     command = f"printf %s {word}"
     said = subprocess.run(["bash", "-c", command], capture_output=True, check=True)
     assert os.fsdecode(said.stdout) == name
+
+
+class _Closed(io.StringIO):
+    """A pipe whose reader has ended, or a file on a full disk."""
+
+    def __init__(self, error: OSError) -> None:
+        super().__init__()
+        self._error = error
+
+    def write(self, text: str) -> int:
+        raise self._error
+
+
+@pytest.mark.parametrize(
+    ("error", "code"), [(BrokenPipeError(), 0), (OSError(errno.ENOSPC, "No space left"), 2)]
+)
+def test_results_are_saved_before_they_are_shown(
+    error: OSError, code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table, out = tmp_path / "t.csv", tmp_path / "out"
+    table.write_text(SCORES, encoding="utf-8")
+    words = ["compare", "--benchmark", str(table), "--models", "additive,paper", "--no-figures"]
+    monkeypatch.setattr(sys, "stdout", _Closed(error))
+    assert main([*words, "--quiet", "--out", str(out)]) == code
+    assert (out / "run.json").is_file()
+    assert not (tmp_path / "out.unfinished").exists()
+
+
+def test_results_that_cannot_be_saved_are_shown(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def save() -> None:
+        raise InputError("no space")
+
+    def discard() -> None:
+        raise AssertionError
+
+    with pytest.raises(InputError, match="no space"):
+        save_and_show("three models", tmp_path, save, discard)
+    assert capsys.readouterr().out == "three models\n"
+    # Where they cannot be shown either, the first error is what is said.
+    monkeypatch.setattr(sys, "stdout", _Closed(BrokenPipeError()))
+    with pytest.raises(InputError, match="no space"):
+        save_and_show("three models", tmp_path, save, discard)

@@ -1,4 +1,4 @@
-"""What a command says when it ends before its time and has kept finished pieces."""
+"""Results of long work: kept in pieces until they are saved, and shown whatever happens then."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from bayeseval.cli._shared import StoppedError
+from bayeseval.cli._shared import StoppedError, echo, echo_place
 from bayeseval.errors import EngineError, InputError
 from bayeseval.output._kept import discard_pieces
 from bayeseval.output._locks import alone_in
+from bayeseval.output.store import results_saved
 
-__all__ = ["keeping"]
+__all__ = ["keeping", "save_and_show"]
 
 
 @contextmanager
@@ -58,3 +59,31 @@ def keeping(folder: Path, what: str) -> Iterator[Callable[[], None]]:
         with suppress(InputError, OSError), alone_in(folder):
             pass
         tidy()
+
+
+def save_and_show(
+    result: object, folder: Path, save: Callable[[], object], discard: Callable[[], None]
+) -> None:
+    """Save a result, remove its pieces and print it; print it, too, where saving fails.
+
+    Parameters
+    ----------
+    result : object
+        Printed as a text.
+    folder : Path
+        Where `save` puts it.
+    save : callable
+    discard : callable
+        Of :func:`keeping`.
+    """
+    try:
+        save()
+    except BaseException:
+        # What cannot be printed either is not what the command says.
+        with suppress(OSError):
+            echo(str(result))
+        raise
+    discard()
+    with results_saved(folder, [], ""):
+        echo(str(result))
+        echo_place("\nResults", folder)

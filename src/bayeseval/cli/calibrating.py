@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from bayeseval.cli._keeping import keeping
+from bayeseval.cli._keeping import keeping, save_and_show
 from bayeseval.cli._shared import (
     DATA,
     OUTPUT,
@@ -24,8 +24,6 @@ from bayeseval.cli._shared import (
     Tune,
     complete_benchmarks,
     complete_models,
-    echo,
-    echo_place,
     with_reading,
 )
 from bayeseval.errors import InputError
@@ -128,12 +126,12 @@ def calibrate(
         check_number(simulations, folder, ready, own)
     with keeping(own, "simulations") as discard, progress_bar("", quiet=quiet) as progress:
         calibration = prepared.run(jobs=jobs, dask=dask, work=work, ready=ready, progress=progress)
-    # Printed before it is saved: an error of writing the folder does not lose the results.
-    echo(str(calibration))
-    try:
-        calibration.save(folder, figures=False if no_figures else figure_format, force=force)
-    except InputError as error:
-        kept = f"the simulations are kept in {own}, and this command continues from them"
-        raise InputError(f"{error}; {kept}") from error
-    discard()
-    echo_place("\nResults", folder)
+
+    def save() -> None:
+        try:
+            calibration.save(folder, figures=False if no_figures else figure_format, force=force)
+        except InputError as error:
+            kept = f"the simulations are kept in {own}, and this command continues from them"
+            raise InputError(f"{error}; {kept}") from error
+
+    save_and_show(calibration, folder, save, discard)

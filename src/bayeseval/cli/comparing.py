@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated, Any
 
 import typer
 
 from bayeseval._arguments import split_names
-from bayeseval.cli._keeping import keeping
+from bayeseval.cli._keeping import keeping, save_and_show
 from bayeseval.cli._shared import (
     COMPARISON,
     EXIT_GATE_FAILED,
@@ -27,8 +28,6 @@ from bayeseval.cli._shared import (
     Reading,
     Seed,
     complete_models,
-    echo,
-    echo_place,
     with_reading,
 )
 
@@ -128,10 +127,8 @@ def compare(
             if isinstance(prepared, PreparedHoldout)
             else prepared.run(ready=find_fits(prepared.fits), **where)
         )
-    # Printed before it is saved: an error of writing the folder does not lose the results.
-    echo(str(compared))
-    compared.save(folder, figures=False if no_figures else figure_format, force=force)
-    discard()
-    echo_place("\nResults", folder)
+    figures = False if no_figures else figure_format
+    save = partial(compared.save, folder, figures=figures, force=force)
+    save_and_show(compared, folder, save, discard)
     if any(gate.status == "fail" for gate in compared.named_gates.values()):
         raise typer.Exit(EXIT_GATE_FAILED)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Annotated
 
 import typer
 
 from bayeseval._arguments import split_names
-from bayeseval.cli._keeping import keeping
+from bayeseval.cli._keeping import keeping, save_and_show
 from bayeseval.cli._shared import (
     EXIT_GATE_FAILED,
     CommonPairs,
@@ -24,8 +25,6 @@ from bayeseval.cli._shared import (
     Quiet,
     Reading,
     Seed,
-    echo,
-    echo_place,
     with_reading,
 )
 from bayeseval.errors import InputError
@@ -95,11 +94,9 @@ def sensitivity(
     own = prepared.kept_in(work)
     with keeping(own, "refits") as discard, progress_bar("", quiet=quiet) as progress:
         analysis = prepared.run(jobs=jobs, dask=dask, work=work, progress=progress)
-    # Printed before it is saved: an error of writing the folder does not lose the results.
-    echo(str(analysis))
-    analysis.save(folder, figures=False if no_figures else figure_format, force=force)
-    discard()
-    echo_place("\nResults", folder)
+    figures = False if no_figures else figure_format
+    save = partial(analysis.save, folder, figures=figures, force=force)
+    save_and_show(analysis, folder, save, discard)
     if analysis.fit.gate.status == "fail":
         raise typer.Exit(EXIT_GATE_FAILED)
 
