@@ -85,6 +85,7 @@ HELPERS = {
             "output._folders",
             "output._deferred",
             "output._hdf5",
+            "output._identity",
             "output._integrity",
             "output._run_file",
             "output._locks",

@@ -495,7 +495,7 @@ def test_a_disk_that_refuses_leaves_the_folder_as_it_was(folder: Path) -> None:
         raise OSError(28, "No space left on device")
 
     with pytest.raises(InputError, match="No space left on device"):
-        add_files(folder, {"tables/plan.csv": good, "figures/plan.png": bad})
+        add_files(folder, {"tables/plan.csv": good, "figures/plan.png": bad}, run={})
     assert contents(folder) == before
     assert [p.name for p in folder.parent.iterdir()] == ["result"]
 

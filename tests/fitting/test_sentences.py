@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from itertools import combinations
 
 import pandas as pd
 import pytest
 
-from bayeseval.fitting.report.evenness import evenness_sentences, without_evenness
+import bayeseval as be
+from bayeseval.design import build_design
+from bayeseval.errors import DesignError
+from bayeseval.fitting.report.evenness import evenness_sentences, patterns_of, without_evenness
 from bayeseval.fitting.report.sentences import (
     leading_sentence,
     listed,
@@ -15,6 +19,7 @@ from bayeseval.fitting.report.sentences import (
     prediction_sentence,
     ranking_sentences,
 )
+from bayeseval.spec import load_spec
 
 NAN = float("nan")
 
@@ -314,20 +319,70 @@ def test_what_was_predicted() -> None:
 
 
 def test_what_would_estimate_evenness() -> None:
-    assert without_evenness(15).endswith(
-        "; the model crossed does, and a spec of your own with the interaction model:language, "
-        "which can keep the likelihood."
+    levels = {"language": 8, "task": 15, "model": 6}
+    assert without_evenness(levels).endswith(
+        "no model:language term. The model crossed has the term. So has a spec of your own with "
+        "'interactions: [model:language]', which can keep the likelihood of this model."
     )
     # What auto left out is no advice.
-    assert "--model" not in without_evenness(15, chosen=True)
-    assert "more models, languages or tasks" in without_evenness(15, chosen=True)
-    one = without_evenness(1)
+    assert "crossed" not in without_evenness(levels, chosen=True)
+    assert "more models, languages or tasks" in without_evenness(levels, chosen=True)
+    one = without_evenness({**levels, "task": 1})
     assert "--model" not in one
-    assert "With one task, the model factors estimates it from these scores" in one
+    assert (
+        "With one task, the model factors estimates the part of it that follows two patterns over "
+        "languages, which models have more or less of; gaps of another kind count as noise there."
+    ) in one
     assert "(n)" in one
     assert "(se)" in one
     assert "Seeds alone are not enough" in one
     assert "where all errors are known, more models or languages are needed" in one
+    # Nor is a model that refuses the table.
+    for few in ({"model": 3}, {"language": 3}):
+        assert "factors" not in without_evenness({**levels, "task": 1, **few})
+
+
+@pytest.mark.parametrize(
+    ("models", "languages", "refused"),
+    [(4, 5, False), (5, 4, False), (4, 4, True), (3, 9, True), (2, 9, True)],
+)
+def test_factors_is_recommended_where_it_can_be_fitted(
+    models: int, languages: int, refused: bool
+) -> None:
+    levels = {"language": languages, "task": 1, "model": models}
+    numbers = {f"n_{factor}s": n for factor, n in levels.items()}
+    table = be.simulate("additive", seed=1, observed_share=1.0, **numbers).records
+    spec = load_spec({"name": "factors", "low_rank": {"model:language": 2}})
+    assert ("factors" in without_evenness(levels)) is not refused
+    with pytest.raises(DesignError, match="rank") if refused else nullcontext():
+        build_design(table, spec)
+
+
+def test_two_models_are_as_even_as_each_other() -> None:
+    ranking = pd.DataFrame({"model": ["a", "b"], "gap_sd_languages_mean": [3.3, 3.3]})
+    pairs = pd.DataFrame({"quantity": ["gap_sd_languages"], "p_a_better": [0.5]})
+    assert evenness_sentences(ranking, pairs) == [
+        "With two models, the gaps of one mirror those of the other: both have the same sd of "
+        "gaps, which says how much their difference varies over languages, and not which of them "
+        "is uneven."
+    ]
+
+
+def test_gaps_that_follow_no_pattern_are_said_to_count_as_noise() -> None:
+    ranking = pd.DataFrame({"model": list("abc"), "gap_sd_languages_mean": [1.0, 2.0, 3.0]})
+    pairs = pd.DataFrame({"quantity": ["gap_sd_languages"] * 3, "p_a_better": [0.5] * 3})
+    run = {"spec": {"interactions": ["language:task"], "low_rank": {"model:language": 2}}}
+    assert patterns_of(run) == 2
+    assert evenness_sentences(ranking, pairs, patterns=2) == [
+        "No two models can be told apart in how even they are over languages.",
+        "These gaps follow 2 patterns over languages, which models have more or less of. Others "
+        "count as noise: where gaps are of another kind, the sds are too small, whatever their "
+        "intervals.",
+    ]
+    # The full interaction takes up gaps of any kind.
+    run["spec"]["interactions"] = ["model:language"]
+    assert patterns_of(run) == 0
+    assert patterns_of({}) == 0
 
 
 def test_lists_of_names() -> None:

@@ -58,7 +58,7 @@ def add(target: Path, content: str) -> None:
     def writer(path: Path) -> None:
         path.write_text(content)
 
-    store.add_files(target, {"tables/plan.csv": writer})
+    store.add_files(target, {"tables/plan.csv": writer}, run={})
 
 
 def added(target: Path) -> str:

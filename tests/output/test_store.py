@@ -30,6 +30,7 @@ from bayeseval.output.store import (
     check_target,
     read_json,
     read_run,
+    results_saved,
     write_folder,
     write_json,
 )
@@ -313,7 +314,7 @@ def test_additions_to_an_edited_folder_are_refused(tmp_path: Path) -> None:
 def test_a_command_may_write_its_own_edited_files_again(tmp_path: Path) -> None:
     target = write(tmp_path / "run")
     added = ("tables/next.csv", "tables/next_comparison.csv", "tables/plan.csv", "report.html")
-    store.add_files(target, {name: says("ours") for name in added})
+    store.add_files(target, {name: says("ours") for name in added}, run={})
     for name in ("tables/next.csv", "tables/next_comparison.csv", "report.html"):
         (target / name).write_text("edited")
     check_additions(target, "next")
@@ -396,8 +397,8 @@ def test_a_name_that_is_displaced_twice_keeps_both_files(tmp_path: Path) -> None
     plan = "tables/plan.csv"
     for text in ("mine", "mine again", "mine a third time"):
         (target / plan).write_text(text)
-        add_files(target, {plan: says("ours")})
-        add_files(target, {"tables/other.csv": says("ours")}, without=[plan])
+        add_files(target, {plan: says("ours")}, run={})
+        add_files(target, {"tables/other.csv": says("ours")}, run={}, without=[plan])
     kept = {name: text for name, text in contents(target).items() if "plan" in name}
     assert kept == {
         f"{plan}.orig": "mine",
@@ -517,7 +518,7 @@ def test_leftovers_of_additions_and_of_single_files_go_too(tmp_path: Path) -> No
         (tmp_path / name / "x").write_text("half")
     check_additions(target)
     assert not (tmp_path / ".trial-99999-0123abcd").exists()
-    store.add_files(target, {"tables/b.csv": says("b")})
+    store.add_files(target, {"tables/b.csv": says("b")}, run={})
     assert [path.name for path in tmp_path.iterdir()] == ["run"]
     dead, living, other = (tmp_path / f".x.txt-{i}0123abc.part" for i in "12z")
     for path in (dead, living, other):
@@ -527,6 +528,27 @@ def test_leftovers_of_additions_and_of_single_files_go_too(tmp_path: Path) -> No
     store.replace_file(partial(store.write_text, "whole"), tmp_path / "x.txt")
     os.close(lock)
     assert sorted(p.name for p in tmp_path.iterdir()) == [living.name, other.name, "run", "x.txt"]
+
+
+def test_nothing_is_added_to_the_results_of_another_run(tmp_path: Path) -> None:
+    """Another process may replace the folder while its results are read and drawn."""
+    target = write(tmp_path / "run")
+
+    def replace(path: Path) -> None:
+        write(target, "new", run={**RUN, "seed": 1}, force=True)
+        path.write_text("a page of the old run")
+
+    with pytest.raises(InputError) as caught, results_saved(target, ["the report"], "again"):
+        store.add_files(target, {"report.html": replace}, run=RUN)
+    # Nor does the message say that our results are saved there.
+    assert str(caught.value) == (
+        f"{target} holds a run with seed 1 by now, and what was to be added is of one with seed 0; "
+        "another process has replaced it"
+    )
+    assert contents(target)["posterior.nc"] == "new"
+    assert "report.html" not in contents(target)
+    store.add_files(target, {"report.html": says("page")}, run={**RUN, "seed": 1})
+    assert contents(target)["report.html"] == "page"
 
 
 @pytest.fixture
@@ -716,7 +738,7 @@ def test_a_folder_in_the_place_of_a_file_is_refused(tmp_path: Path) -> None:
         if listed:
             # A file of ours that somebody replaced by a folder.
             shutil.rmtree(mine)
-            store.add_files(target, {"tables/next.csv": Path.touch})
+            store.add_files(target, {"tables/next.csv": Path.touch}, run={})
             mine.unlink()
         mine.mkdir(parents=True)
         (mine / "mine.txt").write_text("mine")
@@ -724,7 +746,7 @@ def test_a_folder_in_the_place_of_a_file_is_refused(tmp_path: Path) -> None:
         writers = {"b.csv": lambda path: path.write_text("b"), "tables/next.csv": Path.touch}
         for given, without in ((writers, ()), ({"b.csv": Path.touch}, ("tables/next.csv",))):
             with pytest.raises(InputError, match=re.escape(said)):
-                store.add_files(target, given, without=without)
+                store.add_files(target, given, run={}, without=without)
         assert (mine / "mine.txt").read_text() == "mine"
         assert (target / RUN_FILE).read_bytes() == before
         assert not (target / "b.csv").exists()
@@ -738,7 +760,7 @@ def test_an_edited_run_file_is_refused(tmp_path: Path) -> None:
     )
     path = target / RUN_FILE
     # Adding files writes the hash again; the order of keys and white space are no contents.
-    store.add_files(target, {"b.csv": lambda path: path.write_text("b")})
+    store.add_files(target, {"b.csv": lambda path: path.write_text("b")}, run={})
     run = read_run(target)
     path.write_text(json.dumps(dict(reversed(run.items()))))
     assert read_run(target) == run
@@ -749,7 +771,7 @@ def test_an_edited_run_file_is_refused(tmp_path: Path) -> None:
         with pytest.raises(InputError, match=re.escape(said)):
             read_run(target)
         with pytest.raises(InputError, match=re.escape(said)):
-            store.add_files(target, {"c.csv": Path.touch})
+            store.add_files(target, {"c.csv": Path.touch}, run={})
     assert not (target / "c.csv").exists()
     path.write_bytes(original)
     assert read_run(target) == run

@@ -69,7 +69,7 @@ class Addition(Result):
         for name, figure in (self.figures() if formats else {}).items():
             writers |= figure_files(name, figure, formats)
         without = (*figure_names(*self._figure_names), *map(_path, self._table_names))
-        return add_files(place, writers, without=without)
+        return add_files(place, writers, run=self.fit.run, without=without)
 
     @property
     def _exponent(self) -> int:

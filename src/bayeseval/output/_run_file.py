@@ -85,6 +85,9 @@ class _Gate(_Part):
 class _Spec(_Part):
     name: _Name = ""
     likelihood: _Text | dict[_Text, _Text] = "normal"
+    interactions: list[_Text] | None = None
+    low_rank: dict[_Text, StrictInt] | None = None
+    languages: dict[_Text, Any] | None = None
 
 
 class _FitSpec(_Spec):

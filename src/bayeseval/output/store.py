@@ -40,6 +40,7 @@ from bayeseval.output._folders import (
     unfinished,
 )
 from bayeseval.output._hdf5 import refuse_unbounded
+from bayeseval.output._identity import RUN_ID, ReplacedError, differing_identity
 from bayeseval.output._integrity import (
     HASHES,
     again,
@@ -88,11 +89,6 @@ Writer = Callable[[Path], None]
 
 #: The file that makes a folder a result folder.
 RUN_FILE = "run.json"
-#: Keys of the run file that say which run it is.
-RUN_ID = ("data_hash", "spec_hash", "engine", "seed", "pairs_hash", "margin")
-
-_ID_WORDS = {"data_hash": "data", "spec_hash": "spec", "pairs_hash": "pairs"}
-_HASH_SHOWN = 12  # enough of a SHA-256 to tell two apart by eye
 
 
 def check_target(folder: str | Path, run: Mapping[str, Any], *, force: bool = False) -> None:
@@ -161,11 +157,8 @@ def _check_target(folder: str | Path, target: Path, run: Mapping[str, Any], *, f
         previous = read_json(target / RUN_FILE)
     except InputError as error:
         raise InputError(f"{error}; {way_out(force=True)}") from error
-    differing = [key for key in RUN_ID if key in run and previous.get(key) != run[key]]
-    if differing:
-        theirs, ours = (
-            ", ".join(_identity_text(key, one) for key in differing) for one in (previous, run)
-        )
+    if differing := differing_identity(previous, run):
+        theirs, ours = differing
         raise InputError(
             f"{folder} holds a run with {theirs}, this one has {ours}; {way_out(force=True)}"
         )
@@ -237,7 +230,11 @@ def write_folder(
 
 
 def add_files(
-    folder: str | Path, writers: Mapping[str, Writer], *, without: Collection[str] = ()
+    folder: str | Path,
+    writers: Mapping[str, Writer],
+    *,
+    run: Mapping[str, Any],
+    without: Collection[str] = (),
 ) -> Path:
     """Add files to a result folder, each one whole or not there.
 
@@ -247,6 +244,9 @@ def add_files(
         A result folder.
     writers : mapping of str to callable
         As for :func:`write_folder`; files of earlier calls are replaced.
+    run : mapping
+        Run file of the results that they belong to. Another process may have put those of
+        another run into the folder since they were read.
     without : collection of str
         Names of files to delete that an earlier call wrote and this one does not.
 
@@ -258,7 +258,7 @@ def add_files(
     Raises
     ------
     InputError
-        If it is not a result folder, or the disk refuses to take the files.
+        If it is not a result folder, holds another run, or the disk refuses to take the files.
 
     Notes
     -----
@@ -274,18 +274,23 @@ def add_files(
         try:
             _write_into(work, writers)
             with locked(target.parent):
-                run = read_json(target / RUN_FILE)
-                ours = {str(name) for name in run.get("files") or ()}
+                there = read_json(target / RUN_FILE)
+                if differing := differing_identity(there, run):
+                    raise ReplacedError(
+                        f"{folder} holds a run with {differing[0]} by now, and what was to be "
+                        f"added is of one with {differing[1]}; another process has replaced it"
+                    )
+                ours = {str(name) for name in there.get("files") or ()}
                 # Listed first: a file of ours without its name would be taken for the user's.
                 stale = (ours & set(without)) - set(written)
                 listed = sorted((ours | set(written)) - stale)
-                kept = hashes_without(run, stale.union(written))
+                kept = hashes_without(there, stale.union(written))
                 # A hash before its file would call the file of an earlier call edited.
                 hashes = file_hashes(work, written) | kept
-                run = sealed({**run, "files": listed, HASHES: kept})
-                write_json(run, work / RUN_FILE)
+                first = sealed({**there, "files": listed, HASHES: kept})
+                write_json(first, work / RUN_FILE)
                 final = work / f"{RUN_FILE}.final"
-                write_json(sealed({**run, HASHES: hashes}), final)
+                write_json(sealed({**first, HASHES: hashes}), final)
                 flush_tree(work)
                 for name in written:
                     place = target / name
@@ -321,6 +326,8 @@ def results_saved(folder: Path, lacking: Sequence[str], remedy: str) -> Iterator
     """
     try:
         yield
+    except ReplacedError:
+        raise
     except BaseException as error:
         note = f"the results are saved in {folder}"
         if lacking:
@@ -393,13 +400,6 @@ def _resolve(folder: str | Path) -> Path:
 
 def _is_absent(target: Path) -> bool:
     return not target.exists() or not any(target.iterdir())
-
-
-def _identity_text(key: str, run: Mapping[str, Any]) -> str:
-    value = run.get(key)
-    # None is a margin that was not given; anything else was not written down.
-    text = ("default" if key == "margin" else "unknown") if value is None else str(value)
-    return f"{_ID_WORDS.get(key, key)} {text[:_HASH_SHOWN] if key.endswith('_hash') else text}"
 
 
 def _checked_name(name: str) -> str:

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from bayeseval import names
-from bayeseval.fitting.report.evenness import evenness_sentences, without_evenness
+from bayeseval.fitting.report.evenness import evenness_sentences, patterns_of, without_evenness
 from bayeseval.fitting.report.model_tables import lowest_gaps
 from bayeseval.output.language_names import name_and_code
 from bayeseval.output.numbers import (
@@ -136,17 +136,21 @@ def _evenness_grid(facts: Facts, ranking: pd.DataFrame) -> Grid:
 
 def _evenness(facts: Facts, ranking: pd.DataFrame) -> list[Grid | Chart | Text]:
     constant = facts.observed.constant if facts.observed else ()
+    patterns = patterns_of(facts.run)
     known = ranking[ranking["gap_sd_languages_mean"].notna() & ranking["prr_mean"].notna()]
     if not len(known):
         if ranking["gap_sd_languages_mean"].notna().any():
             gaps = interval_texts(ranking, "gap_sd_languages")
             sentences = evenness_sentences(
-                ranking, facts.tables["pairwise_models"], called=gaps, constant=constant
+                ranking,
+                facts.tables["pairwise_models"],
+                called=gaps,
+                constant=constant,
+                patterns=patterns,
             )
             return [_evenness_grid(facts, ranking), Text(sentences)]
-        n_tasks = int((facts.run.get("levels") or {}).get(names.TASK, 1))
         chosen = bool(facts.run.get("model_reasons"))
-        return [Text([without_evenness(n_tasks, chosen=chosen)])]
+        return [Text([without_evenness(facts.run.get("levels") or {}, chosen=chosen)])]
     gaps = interval_texts(known, "gap_sd_languages")
     pairs = facts.tables["pairwise_models"]
     title = axis_label("sd of gaps over languages", facts.unit)
@@ -168,7 +172,7 @@ def _evenness(facts: Facts, ranking: pd.DataFrame) -> list[Grid | Chart | Text]:
     return [
         _evenness_grid(facts, ranking),
         chart,
-        Text(evenness_sentences(known, pairs, called=gaps, constant=constant)),
+        Text(evenness_sentences(known, pairs, called=gaps, constant=constant, patterns=patterns)),
     ]
 
 

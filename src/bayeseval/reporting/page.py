@@ -80,7 +80,7 @@ def write_page(results: SavedResults, path: str | Path) -> Path:
     # A link that came with the folder is replaced, not the file that it leads to.
     if target.parent.resolve() == results.path.resolve():
         # Listed in the run file, so that it goes with the results it was made from.
-        add_files(results.path, {target.name: write})
+        add_files(results.path, {target.name: write}, run=results.run)
     else:
         replace_file(write, target)
     return target

@@ -14,7 +14,7 @@ from bayeseval.errors import InputError
 from bayeseval.estimands import sources_text
 from bayeseval.families import FAMILIES, link
 from bayeseval.fitting.gate import Gate, format_gate, gate_advice
-from bayeseval.fitting.report.evenness import NO_EVENNESS, evenness_sentences
+from bayeseval.fitting.report.evenness import NO_EVENNESS, evenness_sentences, patterns_of
 from bayeseval.fitting.report.sentences import (
     known_order_sentence,
     leading_sentence,
@@ -205,7 +205,13 @@ def _evenness(facts: Facts) -> list[str]:
         return [f"{NO_EVENNESS}."]
     called = interval_texts(ranking, "gap_sd_languages")
     constant = facts.observed.constant if facts.observed else ()
-    return evenness_sentences(ranking, _pairs(facts), called=called, constant=constant)
+    return evenness_sentences(
+        ranking,
+        _pairs(facts),
+        called=called,
+        constant=constant,
+        patterns=patterns_of(facts.run),
+    )
 
 
 def _potential(facts: Facts) -> str:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
 import numpy as np
 import pandas as pd
@@ -13,11 +13,16 @@ from bayeseval._text import grouped
 from bayeseval.fitting.report.pairs import paired_models, pairs_of_models
 from bayeseval.fitting.report.sentences import CALLED, expected_wrong, listed
 
-__all__ = ["NO_EVENNESS", "evenness_sentences", "without_evenness"]
+__all__ = ["NO_EVENNESS", "evenness_sentences", "patterns_of", "without_evenness"]
 
+_TERM: Final = "model:language"
 #: What a model without interactions of models and languages says of evenness.
 NO_EVENNESS: Final = (
-    "Evenness over languages is not estimated by this model, which has no model:language term"
+    f"Evenness over languages is not estimated by this model, which has no {_TERM} term"
+)
+_TWO_MODELS: Final = (
+    "With two models, the gaps of one mirror those of the other: both have the same sd of gaps, "
+    "which says how much their difference varies over languages, and not which of them is uneven."
 )
 
 
@@ -27,6 +32,7 @@ def evenness_sentences(
     *,
     called: Sequence[str] = (),
     constant: Sequence[str] = (),
+    patterns: int = 0,
 ) -> list[str]:
     """Say which models can be told apart in how even they are over languages.
 
@@ -38,6 +44,8 @@ def evenness_sentences(
         Texts of ``gap_sd_languages`` by row of `ranking`, for the least even model.
     constant : sequence of str
         Models with one score throughout, which are not named as the least even one.
+    patterns : int
+        From :func:`patterns_of`.
 
     Returns
     -------
@@ -48,9 +56,11 @@ def evenness_sentences(
     p = own["p_a_better"].to_numpy(dtype=float)
     if not len(own) or np.isnan(p).any():
         return []
+    if len(ranking) == 2:
+        return [_TWO_MODELS, *_other_gaps(patterns)]
     known = np.maximum(p, 1.0 - p) >= CALLED
     without = [str(model) for model in ranking[names.MODEL] if model in set(constant)]
-    note = _no_evenness(without)
+    note = [*_no_evenness(without), *_other_gaps(patterns)]
     if not known.any():
         n = paired_models(len(p))
         best = f" of the {n} most even ones" if n < len(ranking) else ""
@@ -84,30 +94,69 @@ def _no_evenness(models: Sequence[str]) -> list[str]:
     ]
 
 
-def without_evenness(n_tasks: int, *, chosen: bool = False) -> str:
+def patterns_of(run: Mapping[str, Any]) -> int:
+    """Rank of the interaction of models and languages; 0 where it has full rank, or is not there.
+
+    Parameters
+    ----------
+    run : mapping
+        The run file of a fit.
+    """
+    spec = run.get("spec") or {}
+    if _TERM in (spec.get("interactions") or ()):
+        return 0
+    return int((spec.get("low_rank") or {}).get(_TERM, 0))
+
+
+def _other_gaps(patterns: int) -> list[str]:
+    """What the gaps of a low-rank interaction leave out."""
+    if not patterns:
+        return []
+    patterns_over = "one pattern" if patterns == 1 else f"{patterns} patterns"
+    return [
+        f"These gaps follow {patterns_over} over languages, which models have more or less of. "
+        "Others count as noise: where gaps are of another kind, the sds are too small, whatever "
+        "their intervals."
+    ]
+
+
+def without_evenness(levels: Mapping[str, int], *, chosen: bool = False) -> str:
     """Say why there is no evenness over languages, and what would give it.
 
     Parameters
     ----------
-    n_tasks : int
-        Number of tasks.
+    levels : mapping of str to int
+        Numbers of languages, tasks and models.
     chosen : bool
         Whether ``auto`` took the model, because the table does not identify the term.
     """
+    n_tasks = levels.get(names.TASK, 1)
     if n_tasks > 1 and not chosen:
         return (
-            f"{NO_EVENNESS}; the model crossed does, and a spec of your own with the interaction "
-            "model:language, which can keep the likelihood."
+            f"{NO_EVENNESS}. The model crossed has the term. So has a spec of your own with "
+            f"'interactions: [{_TERM}]', which can keep the likelihood of this model."
         )
     if n_tasks > 1:
         return (
             f"{NO_EVENNESS}: auto leaves the term out where the table does not identify it. "
             "Scores of more models, languages or tasks would identify it."
         )
-    return (
-        f"{NO_EVENNESS}. With one task, the model factors estimates it from these scores: as a few "
-        "patterns over languages that models have more or less of. The term itself needs scores on "
-        "further tasks, or to know how far another test set would move every score: standard "
-        "errors (se), the number of test items (n) or their bootstraps. Seeds alone are not enough,"
-        " and where all errors are known, more models or languages are needed."
+    factors = (
+        "With one task, the model factors estimates the part of it that follows two patterns over "
+        "languages, which models have more or less of; gaps of another kind count as noise there. "
+        if _has_room_for_two(levels)
+        else ""
     )
+    return (
+        f"{NO_EVENNESS}. {factors}The term itself needs scores on further tasks, or to know how "
+        "far another test set would move every score: standard errors (se), the number of test "
+        "items (n) or their bootstraps. Seeds alone are not enough, and where all errors are "
+        "known, more models or languages are needed."
+    )
+
+
+def _has_room_for_two(levels: Mapping[str, int]) -> bool:
+    """Whether a complete table of one task has more scores than two patterns have free values."""
+    sizes = [levels.get(factor, 1) for factor in (names.MODEL, names.LANGUAGE)]
+    free = sum(sizes) - 2
+    return min(sizes) > 2 and 3 * free - 2 < sizes[0] * sizes[1]

@@ -145,7 +145,8 @@ def write_results(
             }
             if formats and checked:
                 drawn_checks = begin(partial(drawing.checks, checked))
-            add_files(folder, _csv({f"tables/{name}.csv": t for name, t in checked.items()}))
+            tables_of_checks = _csv({f"tables/{name}.csv": t for name, t in checked.items()})
+            add_files(folder, tables_of_checks, run=run)
     if checks is not None:
         # A report raises when Ctrl-C was pressed before it: the checks are there by now.
         with results_saved(folder, ["figures"] if formats else [], again):
@@ -156,7 +157,7 @@ def write_results(
             pictures = _as_writers(drawn()) or drawing.figure_writers(tables)
             if drawn_checks is not None:
                 pictures |= _as_writers(drawn_checks()) or drawing.check_writers(checked)
-            add_files(folder, pictures)
+            add_files(folder, pictures, run=run)
         with results_saved(folder, [], again):
             tell("drawing figures", 1, 1, "")
     return target

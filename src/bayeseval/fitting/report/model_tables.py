@@ -14,7 +14,7 @@ from bayeseval import estimands, names
 from bayeseval._text import shorten
 from bayeseval.errors import argument
 from bayeseval.estimands.container import PosteriorArrays
-from bayeseval.fitting.report.evenness import evenness_sentences, without_evenness
+from bayeseval.fitting.report.evenness import evenness_sentences, patterns_of, without_evenness
 from bayeseval.fitting.report.sentences import listed, prediction_sentence, ranking_sentences
 from bayeseval.output.language_names import name_and_code
 from bayeseval.output.numbers import (
@@ -140,8 +140,7 @@ def models_text(
             ranking,
             pairs,
             gaps=in_units(_gaps(tree, ranking, ci_prob), exponent),
-            n_tasks=len(arrays.levels[names.TASK]),
-            chosen=bool(run.get("model_reasons")),
+            run=run,
             unit=unit,
             language_names=language_names,
             note=notes[names.CV_PRR_LANGUAGES],
@@ -280,10 +279,9 @@ def evenness_text(
     pairs: pd.DataFrame,
     *,
     gaps: pd.DataFrame,
-    n_tasks: int,
+    run: Mapping[str, Any],
     unit: str,
     language_names: Mapping[str, str],
-    chosen: bool = False,
     note: str = "",
     left_out: Sequence[str] = (),
     one_score: Sequence[str] = (),
@@ -296,14 +294,12 @@ def evenness_text(
         ``model_ranking.csv`` and ``pairwise_models.csv``.
     gaps : pandas.DataFrame
         ``model_language.csv``, or no row of it: then no gap is shown.
-    n_tasks : int
-        Number of tasks.
+    run : mapping
+        The run file of the fit.
     unit : str
         Unit of the scores; empty where it is not known.
     language_names : mapping of str to str
         Code to name.
-    chosen : bool
-        Whether ``auto`` took the model.
     note : str
         Why CV-PRR is not reported, where it is not.
     left_out : sequence of str
@@ -312,7 +308,8 @@ def evenness_text(
         Models with one score throughout.
     """
     if ranking["gap_sd_languages_mean"].isna().all():
-        return wrapped(without_evenness(n_tasks, chosen=chosen), indent="")
+        chosen = bool(run.get("model_reasons"))
+        return wrapped(without_evenness(run.get("levels") or {}, chosen=chosen), indent="")
     sds = interval_texts(ranking, "gap_sd_languages")
     cv, constant = (
         value_texts(ranking[column], 2) for column in ("cv_prr_languages_mean", _CONSTANT)
@@ -344,7 +341,9 @@ def evenness_text(
             ),
         ]
     )
-    sentences = evenness_sentences(ranking, pairs, called=sds, constant=one_score)
+    sentences = evenness_sentences(
+        ranking, pairs, called=sds, constant=one_score, patterns=patterns_of(run)
+    )
     if note:
         sentences.append(f"CV-PRR is not reported: {note}.")
     elif left_out:
