@@ -655,6 +655,7 @@ OTHERS: dict[str, str] = {
     "calibration/draw.py:_places": _WITHOUT_VALUE,
     "calibration/parts.py:check_number": "tests/test_calibrate.py",
     "checks/advice.py:Situation.own_spec": "tests/checks/test_advice.py",
+    "checks/advice.py:Situation.scales": "tests/checks/test_advice.py",
     "comparison/holdout.py:_prepared": _WITHOUT_VALUE,
     "comparison/moved.py:Moved.sentence": "tests/test_compare_moved.py",
     "comparison/holdout.py:prepare_holdout": _OWN_VALUE,
