@@ -189,6 +189,17 @@ def test_bad_usage_is_one_clear_line_and_exit_code_2(
     assert list(tmp_path.iterdir()) == []
 
 
+def test_validate_fits_the_terminal(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["validate", "mega"]) == 0
+    assert 80 < max(map(len, capsys.readouterr().out.splitlines())) <= 100
+    monkeypatch.setattr("bayeseval.output.text.terminal_width", lambda: 80)
+    assert main(["validate", "mega"]) == 0
+    levels = capsys.readouterr().out.partition("Levels")[2].partition("Observed share")[0]
+    assert 60 < max(map(len, levels.splitlines())) <= 80
+
+
 def test_validate_says_what_was_understood(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["validate", "mega"]) == 0
     out = capsys.readouterr().out

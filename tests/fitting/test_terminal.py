@@ -116,6 +116,15 @@ def test_lines_fit_and_are_plain(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "[red]b[/red]" in text
 
 
+def test_prose_and_tables_fit_a_terminal_of_80_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    tree = random_tree(n_languages=13, models=("alpha-7b", "beta-13b", "gamma-70b"), draws=40)
+    named = run(language_names={"l001": "Kiswahili"}, model_reasons=["because of this " * 9])
+    piped = format_results(tree, named).splitlines()
+    assert 80 < max(map(len, piped)) <= 100
+    monkeypatch.setattr(text_module, "terminal_width", lambda: 80)
+    assert max(map(len, format_results(tree, named).splitlines())) <= 80
+
+
 def test_columns_are_aligned() -> None:
     text = format_results(random_tree(n_models=4, models=("a", "bb", "中文", "dddd")), run())
     block = text.split("Models by expected score")[1].splitlines()[3:8]

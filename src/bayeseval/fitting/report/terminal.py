@@ -33,7 +33,7 @@ from bayeseval.output.numbers import (
     score_unit,
     unit_text,
 )
-from bayeseval.output.text import INDENT, text_table, without_empty, wrapped
+from bayeseval.output.text import text_table, without_empty, wrapped
 from bayeseval.records import average_over_others, reduce_replicates
 
 if TYPE_CHECKING:
@@ -129,10 +129,10 @@ def format_results(
     )
     heading = f"{run_title(run)}, seed {run['seed']}"
     gate = Gate.from_dict(dict(run["gate"]))
-    parts = [_UNRELIABLE] if run["gate"]["status"] == "fail" else []
+    parts = [wrapped(_UNRELIABLE, indent="")] if run["gate"]["status"] == "fail" else []
     parts += [
-        "\n".join([heading, intervals, *_reasons(run)]),
-        "\n".join([format_gate(gate), *_advice(gate, run), *_sampling(run)]),
+        "\n".join([heading, wrapped(intervals, indent=""), *_reasons(run)]),
+        "\n".join([*_gate(gate), *_advice(gate, run), *_sampling(run)]),
         *models_text(tree, run, unit=unit, exponent=exponent, ci_prob=ci_prob),
         _potential(
             potential,
@@ -184,6 +184,11 @@ def _reasons(run: Mapping[str, Any]) -> list[str]:
     return [wrapped(reason, indent="") for reason in run.get("model_reasons", ())]
 
 
+def _gate(gate: Gate) -> list[str]:
+    first, *rest = format_gate(gate).splitlines()
+    return [wrapped(first, indent=""), *(wrapped(line.strip()) for line in rest)]
+
+
 def _advice(gate: Gate, run: Mapping[str, Any]) -> list[str]:
     advice = gate_advice(gate, run)
     return [wrapped(advice)] if advice else []
@@ -195,7 +200,7 @@ def _sampling(run: Mapping[str, Any]) -> list[str]:
     lines = []
     if "path" in sampler:
         way = "importance sampling" if sampler["path"] == "importance" else sampler["path"].upper()
-        lines.append(f"{INDENT}sds drawn by {way}: {sampler['path_reason']}")
+        lines.append(wrapped(f"sds drawn by {way}: {sampler['path_reason']}"))
     if "log_marginal_likelihood" in sampler:
         lines.append(
             wrapped(
