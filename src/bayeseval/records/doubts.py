@@ -261,7 +261,7 @@ def _scores_at_bounds(
         Bounds by task, declared or guessed.
     """
     equal: list[tuple[str, Caution]] = []
-    crowded: list[tuple[str, Caution]] = []
+    crowded: dict[str, list[tuple[str, Caution]]] = {end: [] for end in ("lowest", "highest")}
     of_task = by_level(np.arange(len(scores)), codes["task"], len(tasks))
     for name, rows in zip(tasks, of_task, strict=True):
         values = scores[rows]
@@ -281,18 +281,21 @@ def _scores_at_bounds(
                 " languages apart; models with normal residuals predict other scores all the same"
             )
             text += f"; {drop}" if len(tasks) > 1 else ""
-            equal.append((name, Caution(text)))
+            equal.append((f"{name} {bound:g}", Caution(text)))
         elif len(at) >= _AT_BOUND * len(rows):
+            share = f"{100.0 * len(at) / len(rows):.0f} %"
             text = (
-                f"task {name!r}: {100.0 * len(at) / len(rows):.0f} % of the scores ({len(at)} of"
+                f"task {name!r}: {share} of the scores ({len(at)} of"
                 f" {len(rows)}) are {bound:g}, the {end} possible score: models with normal"
                 " residuals predict scores beyond it, and larger differences between models"
                 " than the scale allows; fit the model counts if the numbers of items (column n)"
                 " are known, or bounded"
             )
             text += f", or {drop}" if len(tasks) > 1 else ""
-            crowded.append((name, Caution(text, without_bounds=True)))
-    return [*together(equal), *together(crowded)]
+            crowded[end].append((f"{name} {share}", Caution(text, without_bounds=True)))
+    # They differ in nothing but the task and the number that its label has.
+    kinds = (equal, *crowded.values())
+    return [caution for cautions in kinds for caution in together(cautions, few=1)]
 
 
 def constant_models(
