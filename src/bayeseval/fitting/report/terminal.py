@@ -11,7 +11,7 @@ import pandas as pd
 import xarray as xr
 
 from bayeseval import estimands, names
-from bayeseval._text import Caution, counted, grouped, one_line
+from bayeseval._text import Caution, any_of, counted, grouped, one_line
 from bayeseval.fitting.gate import Gate, format_gate, gate_advice
 from bayeseval.fitting.report import run_title
 from bayeseval.fitting.report.model_tables import models_text, shown_exponent
@@ -420,7 +420,7 @@ def _aggregates(tree: xr.DataTree, ci_prob: float) -> list[str]:
     missing = geometric_mean_sentence(estimands.aggregates_table(tree, ci_prob=ci_prob))
     why = aggregates_or_ranking(estimands.noise_sources(tree))
     lines += [line for line in (missing, why) if line]
-    heading = "Aggregates over languages (all in tables/aggregates.csv)"
+    heading = "Order by aggregates over languages (values in tables/aggregates.csv)"
     return ["\n".join([heading, *(wrapped(line) for line in lines)])]
 
 
@@ -445,9 +445,10 @@ def _disagreements(tree: xr.DataTree, ci_prob: float) -> list[str]:
     split = p[(p.max(axis=1) >= CALLED) & (p.min(axis=1) <= 1.0 - CALLED)]
     split = split.loc[width[split.index].sort_values(ascending=False, kind="stable").index]
     if split.empty:
+        shown = [_AGGREGATES[name] for name in p.columns[p.notna().any()]]
         return [
-            "For no pair of models do two aggregates give opposite orders, each with a probability "
-            f"of at least {CALLED:g}."
+            f"For no pair of models do two of {any_of(shown, 'and')} give opposite orders, each "
+            f"with a probability of at least {CALLED:g}."
         ]
     lines = []
     for (a, b), row in list(zip(split.index, split.to_numpy(), strict=True))[:_MOST_PAIRS]:
