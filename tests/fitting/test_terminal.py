@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from typing import Any
 
 import numpy as np
@@ -75,6 +76,20 @@ def test_numbers_by_hand() -> None:
     assert en.split()[1:4] == ["73.0", "[71.8,", "74.2]"]
     language = next(line for line in lines if line.startswith("  language ") and "[" in line)
     assert language.split()[1:4] == ["11.0", "[10.0,", "12.0]"]
+
+
+def test_scores_that_may_be_errors_are_named_below_the_ranking() -> None:
+    rows = "m,en,asr:wer,30\nm,de,asr:wer,40\nn,en,asr:wer,20\nn,de,qa,50\nm,de,qa,60\n"
+    frame = pd.read_csv(io.StringIO(f"model,language,task,score\n{rows}"))
+    (warning,) = Records.from_frame(frame, name="t").report.warnings
+    text = format_results(hand_tree(), run(notes=["scale guessed", warning]))
+    ranking = " ".join(text.partition("Models by expected score")[2].partition("\n\n")[0].split())
+    said = (
+        "Warning: task 'asr:wer' is named after a measure of errors, and higher scores count as "
+        "better here; if lower is better there, the scores and ranks of models are wrong."
+    )
+    assert ranking.count(said) == 1
+    assert "Warning:" not in format_results(hand_tree(), run(notes=["scale guessed"]))
 
 
 def test_intervals_are_explained_once() -> None:
