@@ -667,6 +667,7 @@ OTHERS: dict[str, str] = {
     "estimands/arrays.py:interval_summaries": _OWN_VALUE,
     "fitting/covariates.py:_models_of": "tests/test_model_covariates.py",
     "fitting/covariates.py:stored_covariate": _WITHOUT_VALUE,
+    "forecasting/run.py:_refuse_unknown_languages": _WITHOUT_VALUE,
     "forecasting/words.py:unclear_slopes": "tests/forecasting/test_unclear_slopes.py",
     "fitting/predictions.py:_labels": "tests/test_predict.py",
     "fitting/predictions.py:prepare_predictions": _OWN_VALUE,
