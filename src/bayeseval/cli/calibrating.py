@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from bayeseval.cli._keeping import keeping
+from bayeseval.cli._keeping import keeping, naming_removed
 from bayeseval.cli._shared import (
     DATA,
     OUTPUT,
@@ -131,7 +131,8 @@ def calibrate(
     # Printed before it is saved: an error of writing the folder does not lose the results.
     echo(str(calibration))
     try:
-        calibration.save(folder, figures=False if no_figures else figure_format, force=force)
+        with naming_removed(folder):
+            calibration.save(folder, figures=False if no_figures else figure_format, force=force)
     except InputError as error:
         kept = f"the simulations are kept in {own}, and this command continues from them"
         raise InputError(f"{error}; {kept}") from error

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from bayeseval._arguments import split_names
-from bayeseval.cli._keeping import keeping
+from bayeseval.cli._keeping import keeping, naming_removed
 from bayeseval.cli._shared import (
     COMPARISON,
     EXIT_GATE_FAILED,
@@ -130,7 +130,8 @@ def compare(
         )
     # Printed before it is saved: an error of writing the folder does not lose the results.
     echo(str(compared))
-    compared.save(folder, figures=False if no_figures else figure_format, force=force)
+    with naming_removed(folder):
+        compared.save(folder, figures=False if no_figures else figure_format, force=force)
     discard()
     echo_place("\nResults", folder)
     if any(gate.status == "fail" for gate in compared.named_gates.values()):

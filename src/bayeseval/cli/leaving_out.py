@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from bayeseval._arguments import split_names
-from bayeseval.cli._keeping import keeping
+from bayeseval.cli._keeping import keeping, naming_removed
 from bayeseval.cli._shared import (
     EXIT_GATE_FAILED,
     CommonPairs,
@@ -97,7 +97,8 @@ def sensitivity(
         analysis = prepared.run(jobs=jobs, dask=dask, work=work, progress=progress)
     # Printed before it is saved: an error of writing the folder does not lose the results.
     echo(str(analysis))
-    analysis.save(folder, figures=False if no_figures else figure_format, force=force)
+    with naming_removed(folder):
+        analysis.save(folder, figures=False if no_figures else figure_format, force=force)
     discard()
     echo_place("\nResults", folder)
     if analysis.fit.gate.status == "fail":
