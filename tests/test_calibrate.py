@@ -705,7 +705,10 @@ def test_failures_are_counted_and_both_results_given(calibration: Calibration) -
     assert f"{N - 1} simulations can reveal only gross errors; none found: the ranks of" in text
     n_prr = calibration.simulations.query("quantity == 'prr'")["simulation"].nunique()
     said = " ".join(text.split())
-    assert f"Only some simulations report PRR of a model ({n_prr} of {N - 1})." in said
+    assert (
+        f"Only some simulations report PRR of a model ({n_prr} of {N - 1}), because no ratio is "
+        "reported where a potential may be zero." in said
+    )
 
 
 def test_a_saved_calibration_opens_as_it_was(calibration: Calibration, tmp_path: Path) -> None:
@@ -1103,6 +1106,31 @@ def test_a_damaged_unfinished_simulation_is_made_again(
     assert line.startswith(f"{own / '000000.json'} {problem}")
     assert line.endswith("; simulation 0 is made again")
     assert paths_of(tmp_path / "out") == ["seed 0"]
+
+
+def test_a_small_p_inside_its_band_is_explained() -> None:
+    n = 100
+    even = pd.DataFrame({"simulation": range(n), "quantity": "sd_task", "level": ""})
+    even = even.assign(rank=(np.arange(n) + 0.5) / n, in_50=1.0, in_90=1.0, in_95=1.0)
+    statuses = pd.DataFrame({"simulation": range(n), "status": "fitted"})
+
+    def said(power: float) -> tuple[pd.DataFrame, str]:
+        quantities = [even.assign(quantity=f"sd_{i}") for i in range(9)]
+        table = summarise(
+            pd.concat([*quantities, even.assign(rank=even["rank"] ** power)]), statuses
+        )
+        return table, " ".join(sentences(table, statuses, {"priors_of_fits": "fixed"}))
+
+    table, text = said(1.5)
+    assert 0.005 < table["p_uniform"].min() < 0.05
+    assert (table["verdict"] == "inside").all()
+    assert (
+        "Each p is that of one quantity. Of 10 quantities, one is outside its band if its p is at "
+        "most 0.005, which is 5 % divided by their number, so that a band is left by chance with "
+        "probability 5 % in all." in text
+    )
+    assert "Each p is" not in said(1.0)[1]
+    assert "Each p is" not in said(3.0)[1]
 
 
 @pytest.mark.parametrize(

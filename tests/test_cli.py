@@ -189,6 +189,17 @@ def test_bad_usage_is_one_clear_line_and_exit_code_2(
     assert list(tmp_path.iterdir()) == []
 
 
+def test_validate_fits_the_terminal(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["validate", "mega"]) == 0
+    assert 80 < max(map(len, capsys.readouterr().out.splitlines())) <= 100
+    monkeypatch.setattr("bayeseval.output.text.terminal_width", lambda: 80)
+    assert main(["validate", "mega"]) == 0
+    levels = capsys.readouterr().out.partition("Levels")[2].partition("Observed share")[0]
+    assert 60 < max(map(len, levels.splitlines())) <= 80
+
+
 def test_validate_says_what_was_understood(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["validate", "mega"]) == 0
     out = capsys.readouterr().out
@@ -383,6 +394,28 @@ def test_another_run_is_not_overwritten_unless_forced(
     assert Path("here/run.json").read_text(encoding="utf-8") == before
     assert main([*base, "--seed", "1", "--force"]) == 0
     assert json.loads(Path("here/run.json").read_text(encoding="utf-8"))["seed"] == 1
+
+
+def test_files_of_an_earlier_run_that_go_are_named(
+    small: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    base = ["fit", "-b", str(small), "--engine", "ml", "-q", "--out", "here", "--no-report"]
+    assert main([*base, "--no-figures"]) == 0
+    before = {path.as_posix() for path in Path("here").rglob("*") if path.is_file()}
+    run = json.loads(Path("here/run.json").read_text(encoding="utf-8"))
+    assert len(run["files"]) == len(before)
+    assert capsys.readouterr().err == ""
+    assert main([*base, "--no-figures"]) == 0
+    assert capsys.readouterr().err == ""
+    assert main([*base, "--no-figures", "--no-checks"]) == 0
+    message = capsys.readouterr().err
+    after = {path.as_posix() for path in Path("here").rglob("*") if path.is_file()}
+    gone = sorted(path.removeprefix("here/") for path in before - after)
+    assert "tables/checks.csv" in gone
+    assert message == (
+        f"removed: {len(gone)} files of the earlier result in here that this run does not write "
+        f"({', '.join(gone)})\n"
+    )
 
 
 def test_other_pairs_or_another_margin_are_another_run(

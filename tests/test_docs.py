@@ -109,6 +109,7 @@ STATED: dict[str, dict[str, str]] = {
         "a release of Matplotlib, a section, an exit code": "3.10 2.3 130",
         "probabilities of verdicts, the default margin": "0.95 0.975 1 %",
         "limits of what is printed and stored": "10,000 0.001 30 20 50 150 300",
+        "columns of running text": "80 100",
     },
     "tutorials/additive_or_interaction": {"limit of k-hat": "0.7"},
     "tutorials/arviz": {"the upper end of the scores": "100"},

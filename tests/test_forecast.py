@@ -450,6 +450,28 @@ def test_what_is_refused() -> None:
     with addressing_command_line(), pytest.raises(InputError) as caught:
         forecast(plain)
     assert str(caught.value) == f"{refused}bayeseval fit --benchmark mega --model mexa"
+    without = (
+        "the model additive has no covariate of languages, and {0} gives the values of one that "
+        "the model has: the fit estimates what it adds to a potential; fit one with {1}, and "
+        "forecast from its folder"
+    )
+    for given, python, command in (
+        ("mexa", "'mexa'", "--model mexa"),
+        ("my own.csv", "'auto', covariate='my own.csv'", "--model auto --covariate 'my own.csv'"),
+        (
+            Covariate("x", "language", ("en", "de"), (), np.array([1.0, 2.0])),
+            "'auto', covariate=covariate",
+            None,
+        ),
+    ):
+        with pytest.raises(InputError) as caught:
+            forecast(plain, covariate=given)
+        assert str(caught.value) == without.format("covariate", f"be.fit(records, {python})")
+        if command is not None:
+            with addressing_command_line(), pytest.raises(InputError) as caught:
+                forecast(plain, covariate=given)
+            called = f"bayeseval fit --benchmark mega {command}"
+            assert str(caught.value) == without.format("--covariate", called)
     logit = make_tree()
     arrays = read_arrays(logit)
     bent = replace(arrays, response=replace(arrays.response, link="logit"))

@@ -221,9 +221,13 @@ def test_whole_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
             situation.sensitivity("language"),
         ]
         forecast = _fit_with_covariate({"source": str(table), "source_options": "--format table"})
+        own = tmp_path / "my own.csv"
+        own.write_text("language,speakers\nde,1\nen,3\nsw,2\n", encoding="utf-8")
+        run = {"source": str(table), "source_options": "--format table"}
+        of_file = _fit_with_covariate(run, own).removeprefix("fit one with ")
     fit = re.search(r"bayeseval fit .*? --covariate mexa", forecast)
     assert fit is not None
-    for number, text in enumerate([*found, fit[0]]):
+    for number, text in enumerate([*found, fit[0], of_file]):
         words = shlex.split(text)
         assert words[0] == "bayeseval"
         after = _err(capsys, [*words[1:], "--out", str(tmp_path / str(number))])

@@ -239,16 +239,18 @@ def shorten(labels: Iterable[str], *, limit: int = 8) -> str:
     return ("; " if has_comma else ", ").join(shown) + more
 
 
-def together(cautions: Sequence[tuple[str, Caution]]) -> list[Caution]:
+def together(cautions: Sequence[tuple[str, Caution]], *, few: int = _FEW_TASKS) -> list[Caution]:
     """Warnings of one kind; those on many tasks as one, with the first of them and their names.
 
     Parameters
     ----------
     cautions : sequence of (str, Caution)
         Tasks and what is said of each.
+    few : int
+        Up to so many tasks have warnings of their own: 1 where these would say the same.
     """
     tasks = list(dict.fromkeys(task for task, _ in cautions))
-    if len(tasks) <= _FEW_TASKS:
+    if len(tasks) <= few:
         return [caution for _, caution in cautions]
     _, first = cautions[0]
     others = f"{counted(len(tasks) - 1, 'other task')} ({shorten(tasks[1:])})"

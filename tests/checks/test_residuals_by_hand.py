@@ -814,7 +814,10 @@ def test_what_correlated_and_unequal_residuals_mean() -> None:
     )
     few = {"identified": ("language:task",)}
     assert said("equal_variance_task", **few) == (
-        one_sd.format("task") + " A spec of your own can have residual_by: task.", "",
+        one_sd.format("task") + " A spec of your own can have residual_by: task. Write these lines "
+        "to normal_by_task.yaml, and give the file to --model: 'name: normal_by_task', "
+        "'likelihood: normal', 'interactions: [model:task]', 'residual_by: task'.",
+        "bayeseval fit --benchmark t.csv --model normal_by_task.yaml",
     )  # fmt: skip
     assert said("equal_variance_task", residual_by="task") == (
         "Separate residual sds by task do not explain this: the residuals have another shape than "
@@ -841,7 +844,7 @@ def test_what_correlated_and_unequal_residuals_mean() -> None:
     # No shipped model has more terms.
     own = said("connectivity", unconnected=0.5, terms=("model:dataset",))
     assert own[1].endswith("additive --drop model")
-    assert said("outside_bounds", bounded=False)[1] == ""
+    assert said("outside_bounds", bounded=False)[1] == "bayeseval validate t.csv"
     assert said("normality_language")[0] == (
         "A language far from the others is shrunk towards them too strongly, and predictions for "
         "a new language have the wrong width; ranks change little."

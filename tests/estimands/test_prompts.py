@@ -231,6 +231,9 @@ def test_components_of_models_tell_what_they_share(tree: xr.DataTree) -> None:
 def test_words_say_what_a_run_is(tree: xr.DataTree) -> None:
     assert run_text(["boot"]) == "one seed on one test set"
     assert run_text(["seed", "judge"]) == "one seed on one test set, scored by one judge"
+    assert sources_text(["seed"]) == "seeds"
+    assert sources_text(["given_se"]) == sources_text(["boot"]) == "test sets"
+    assert sources_text(["seed", "boot", "seed_boot"]) == "seeds and test sets"
     assert sources_text(["seed", "seed_boot", "prompt", "se"]) == "seeds, test sets and prompts"
     additions, estimands = derive(tree.copy(), seed=1)
     definition = additions["median_run"].attrs["definition"]

@@ -242,7 +242,8 @@ def test_the_figure_of_the_checks_has_no_empty_part(n: int, panels: int) -> None
         [False] * (panels - 1) + [True]
     )
     assert ("goes on at the top of the right one" in said(figure)) == (panels == 2)
-    assert ("Of 90 languages, the 60 with the smallest" in said(figure)) == (n == 90)
+    cut = "Of the 90 languages with at least 3 records, the 60 with the smallest p-values are drawn"
+    assert (cut in said(figure)) == (n == 90)
     assert "share of scores that fall below each level of their" in said(figure)
 
 
@@ -303,6 +304,28 @@ def test_ranks_show_what_the_table_says(hand: dict[str, pd.DataFrame]) -> None:
     assert np.asarray(right.images[0].get_array()).tolist() == [[0.75, 0.25], [0.25, 0.75]]
     written = {(t.get_position()[0], t.get_text()) for t in left.texts}
     assert written == {(1, "75"), (2, "25"), (1, "25"), (2, "75")}
+
+
+def test_ranks_of_models_have_a_heading_and_brackets_are_explained_where_they_stand() -> None:
+    long = "organisation/a-very-long-name-of-a-family-名前-of-models-with-a-long-ending-{}"
+    for names, explained in ((["a", "b"], False), (["名前", "b"], True)):
+        tables = tables_of(random_tree(n_models=2, models=tuple(names)))
+        figure = models_figure(tables[RANKING], subtitle=SUBTITLE, gate_status="pass")
+        for axes in figure.axes[:2]:
+            assert [text.get_text() for text in axes.texts].count("rank") == 1
+        bracketed = any("[U+" in text.get_text() for text in figure.axes[0].get_yticklabels())
+        assert bracketed == ("[U+...]: Unicode numbers" in said(figure))
+        assert bracketed <= explained
+    # Characters that the shortened names have lost.
+    tables = tables_of(
+        random_tree(n_models=2, models=(long.format("x" * 20), long.format("y" * 20)))
+    )
+    for figure in (
+        models_figure(tables[RANKING], subtitle=SUBTITLE, gate_status="pass"),
+        ranks_figure(tables[RANKS], tables[RANKING], subtitle=SUBTITLE, gate_status="pass"),
+    ):
+        assert "名" not in figure.axes[0].get_yticklabels()[0].get_text()
+        assert "U+" not in said(figure)
 
 
 @pytest.mark.parametrize("n_models", [7, 60])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from typing import Any
 
 import numpy as np
@@ -77,6 +78,20 @@ def test_numbers_by_hand() -> None:
     assert language.split()[1:4] == ["11.0", "[10.0,", "12.0]"]
 
 
+def test_scores_that_may_be_errors_are_named_below_the_ranking() -> None:
+    rows = "m,en,asr:wer,30\nm,de,asr:wer,40\nn,en,asr:wer,20\nn,de,qa,50\nm,de,qa,60\n"
+    frame = pd.read_csv(io.StringIO(f"model,language,task,score\n{rows}"))
+    (warning,) = Records.from_frame(frame, name="t").report.warnings
+    text = format_results(hand_tree(), run(notes=["scale guessed", warning]))
+    ranking = " ".join(text.partition("Models by expected score")[2].partition("\n\n")[0].split())
+    said = (
+        "Warning: task 'asr:wer' is named after a measure of errors, and higher scores count as "
+        "better here; if lower is better there, the scores and ranks of models are wrong."
+    )
+    assert ranking.count(said) == 1
+    assert "Warning:" not in format_results(hand_tree(), run(notes=["scale guessed"]))
+
+
 def test_intervals_are_explained_once() -> None:
     text = format_results(hand_tree(), run())
     assert text.count("equal-tailed") == 1
@@ -114,6 +129,15 @@ def test_lines_fit_and_are_plain(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "\x1b" not in text
     # A label is shown as it is, never read as a style.
     assert "[red]b[/red]" in text
+
+
+def test_prose_and_tables_fit_a_terminal_of_80_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    tree = random_tree(n_languages=13, models=("alpha-7b", "beta-13b", "gamma-70b"), draws=40)
+    named = run(language_names={"l001": "Kiswahili"}, model_reasons=["because of this " * 9])
+    piped = format_results(tree, named).splitlines()
+    assert 80 < max(map(len, piped)) <= 100
+    monkeypatch.setattr(text_module, "terminal_width", lambda: 80)
+    assert max(map(len, format_results(tree, named).splitlines())) <= 80
 
 
 def test_columns_are_aligned() -> None:
@@ -382,7 +406,7 @@ def test_noise_of_test_sets_alone_is_shown_without_a_word_of_seeds() -> None:
 
 def test_aggregates_say_why_they_may_disagree_with_the_ranking() -> None:
     text = format_results(random_tree(replicates=True), run())
-    block = text.split("Aggregates over languages (all in tables/aggregates.csv)")[1]
+    block = text.split("Order by aggregates over languages (values in tables/aggregates.csv)")[1]
     own = " ".join(block.split("\n\n")[0].split())
     assert own.endswith("Close models can therefore be in a different order.")
     assert "The geometric mean" not in own
@@ -420,8 +444,8 @@ def test_pairs_that_depend_on_the_aggregate_are_named() -> None:
     text = " ".join(format_results(tree, run()).split())
     assert "The order depends on the aggregate" not in text
     assert (
-        "For no pair of models do two aggregates give opposite orders, each with a probability of "
-        "at least 0.975." in text
+        "For no pair of models do two of arithmetic mean, geometric mean and median give opposite "
+        "orders, each with a probability of at least 0.975." in text
     )
 
 

@@ -12,7 +12,7 @@ from rich.cells import cell_len
 
 from bayeseval.output import text as text_module
 from bayeseval.output.language_names import add_language_names, name_and_code
-from bayeseval.output.text import shorten_names, terminal_width, text_table
+from bayeseval.output.text import shorten_names, terminal_width, text_table, wrapped
 
 LONG = "organisation/a-family-of-models-with-a-name-{}-70B-instruct-v0.3-final"
 
@@ -36,7 +36,7 @@ def test_numbers_are_never_cut() -> None:
     assert text.count("1234567.89 [1234567.12, 1234568.34]") == 4
     rows = text.splitlines()[2:]
     # The names gave way as far as they can be read, and differ.
-    assert [cell_len(row.split("   ")[0].strip()) for row in rows] == [16, 16]
+    assert [cell_len(row.strip().split("  ")[0]) for row in rows] == [16, 16]
     assert len({row[:18] for row in rows}) == 2
 
 
@@ -86,6 +86,40 @@ def test_width_of_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
             text_module.shutil, "get_terminal_size", lambda *_, size=size, **__: size
         )
         assert terminal_width() == width
+
+
+@pytest.mark.parametrize(("terminal", "widest"), [(None, 100), (80, 80), (132, 100)])
+def test_running_text_is_as_wide_as_the_terminal_and_no_wider_than_a_page(
+    terminal: int | None, widest: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(text_module, "terminal_width", lambda: terminal)
+    lines = wrapped("word " * 100).splitlines()
+    assert widest - 5 < max(map(len, lines)) <= widest
+
+
+def test_a_table_that_is_too_wide_gives_up_names_then_blanks_then_long_titles() -> None:
+    columns = {
+        "model": ["organisation/a-model", "b"],
+        "sd of the observed levels": ["1.2 [1.1, 1.3]", "2"],
+        "share": ["3", "4"],
+    }
+    assert text_table("t", columns, width=58).splitlines()[1:] == [
+        "  model                  sd of the observed levels   share",
+        "  organisation/a-model              1.2 [1.1, 1.3]       3",
+        "  b                                              2       4",
+    ]
+    columns["model"][0] = "quite-a-long-name"
+    assert text_table("t", columns, width=52).splitlines()[1:3] == [
+        "  model             sd of the observed levels  share",
+        "  quite-a-l…g-name             1.2 [1.1, 1.3]      3",
+    ]
+    assert text_table("t", columns, width=44).splitlines()[1:] == [
+        "                          sd of the",
+        "                           observed",
+        "  model                      levels  share",
+        "  quite-a-long-name  1.2 [1.1, 1.3]      3",
+        "  b                               2      4",
+    ]
 
 
 @pytest.mark.parametrize(

@@ -354,6 +354,23 @@ def test_tasks_at_a_bound_and_tasks_with_one_score_are_named() -> None:
     assert "92 % of the scores (11 of 12) are 100, the highest possible score:" in warning
 
 
+def test_tasks_at_the_same_bound_have_one_warning() -> None:
+    parts = [frame().assign(task=f"t{i}-" + frame()["task"]) for i in range(3)]
+    table = pd.concat(parts, ignore_index=True)
+    for i, n in enumerate((5, 6, 7)):
+        table.loc[table.index[table["task"] == f"t{i}-qa"][:n], "score"] = 0.0
+    table.loc[table.index[table["task"] == "t0-nli"][:5], "score"] = 100.0
+    first, other = warnings(table)
+    assert first.startswith("warning: task 't0-qa': 42 % of the scores (5 of 12) are 0, the lowest")
+    assert first.endswith("; the same is found in 2 other tasks (t1-qa 50 %, t2-qa 58 %)")
+    assert "task 't0-nli': 42 % of the scores (5 of 12) are 100, the highest" in other
+    for i, value in enumerate((40.0, 50.0, 60.0)):
+        table.loc[table["task"] == f"t{i}-qa", "score"] = value
+    first, other = warnings(table)
+    assert first.startswith("warning: task 't0-qa': all 12 scores are 40, so it tells")
+    assert first.endswith("; the same is found in 2 other tasks (t1-qa 50, t2-qa 60)")
+
+
 def test_what_is_said_of_normal_residuals_is_not_said_of_models_with_bounds() -> None:
     table = frame()
     table.loc[table.index[table["task"] == "qa"][:5], "score"] = 0.0

@@ -182,6 +182,24 @@ def test_the_first_sentences_are_those_of_the_terminal(
     assert ("The intervals of the largest shares overlap." in variance) != separate
 
 
+def test_conclusions_repeat_that_scores_may_be_errors() -> None:
+    ranking = pd.DataFrame(
+        {"model": ["A"], "score_mean": [5.0], "score_lower": [4.0], "score_upper": [6.0]}
+        | {"rank_lower": [np.nan], "gap_sd_languages_mean": [np.nan]}
+    )
+    facts = Facts({}, {"model_ranking": ranking, "pairwise_models": pd.DataFrame()}, "", {}, None)
+    warning = (
+        "warning: tasks 'a ↓', 'b ↓' say in their names that lower is better, and higher scores "
+        "count as better here: if lower is better, enter 100 less the error"
+    )
+    doubted = summary.headline(replace(facts, run={"notes": ["another", warning]}))
+    plain = summary.headline(facts)
+    assert [one for one in doubted if one not in plain] == [
+        "Warning: tasks 'a ↓', 'b ↓' say in their names that lower is better, and higher scores "
+        "count as better here; if lower is better there, the scores and ranks of models are wrong."
+    ]
+
+
 def test_of_many_components_three_are_named_and_the_rest_summed() -> None:
     shares = np.array([0.4, 0.2, 0.15, 0.1, 0.08, 0.07])
     table = pd.DataFrame(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -15,7 +14,7 @@ from bayeseval._typing import Figures
 from bayeseval.calibration.summary import ALL, quantity_text
 from bayeseval.output._style import figure_files, figure_formats
 from bayeseval.output.store import Writer, write_csv, write_folder
-from bayeseval.output.text import PARAGRAPH, text_table
+from bayeseval.output.text import text_table, wrapped
 
 if TYPE_CHECKING:
     from bayeseval.calibration.container import Calibration
@@ -54,7 +53,7 @@ def write_calibration(
 
 def format_calibration(table: pd.DataFrame, verdict: Sequence[str]) -> str:
     """Table and verdict as text."""
-    said = "\n".join(textwrap.fill(sentence, PARAGRAPH) for sentence in verdict)
+    said = "\n".join(wrapped(sentence, indent="", further="") for sentence in verdict)
     if not len(table):
         return said
     rows = table[table["simulations"] == ALL]

@@ -36,6 +36,8 @@ __all__ = [
 FALSE_ALARMS: Final = 0.05
 # In a sentence; all others are rank sets.
 _SET_KINDS: Final[Mapping[str, str]] = {MAY_BE_BEST: "best models", TIERS: "tiers"}
+# Ratios to a potential.
+_RATIOS: Final = (names.PRR, names.CV_PRR_LANGUAGES)
 # Quantities that a sentence names.
 _NAMED: Final = 4
 # Fewer ranks show gross errors only.
@@ -172,7 +174,7 @@ def sentences(
     if not n_fitted:
         return ("No simulated table could be fitted.", *_left_out(statuses))
     rows = table[table["simulations"] == ALL]
-    said = [_verdict(rows, n_fitted)]
+    said = [_verdict(rows, n_fitted), *_many_tests(rows)]
     discrete = [name for name in rows["quantity"] if str(name).endswith("_rank")]
     if discrete:
         said.append(
@@ -186,7 +188,9 @@ def sentences(
             f"{quantity_text(row['quantity'])} ({row['n_simulations']} of {n_fitted})"
             for row in fewer.to_dict("records")
         )
-        said.append(f"Only some simulations report {numbers}.")
+        ratios = any(row in _RATIOS for row in fewer["quantity"])
+        why = ", because no ratio is reported where a potential may be zero" if ratios else ""
+        said.append(f"Only some simulations report {numbers}{why}.")
     if run["priors_of_fits"] == "scaled":
         said.append(
             "Priors were scaled to every simulated table, as in a fit to real scores, and are not "
@@ -252,6 +256,20 @@ def _verdict(rows: pd.DataFrame, n_fitted: int) -> str:
         f"Continuing with more simulations after looking raises the {100 * FALSE_ALARMS:.0f} %."
         + (f" {only_gross}." if n_fitted < _FEW else "")
     )
+
+
+def _many_tests(rows: pd.DataFrame) -> list[str]:
+    """Why a p-value below 0.05 can be inside its band, where the table has one."""
+    small = (rows["p_uniform"] <= FALSE_ALARMS) & (rows["verdict"] == "inside")
+    if not small.any():
+        return []
+    percent = f"{100 * FALSE_ALARMS:.0f} %"
+    return [
+        f"Each p is that of one quantity. Of {counted(len(rows), 'quantity', 'quantities')}, one is"
+        f" outside its band if its p is at most {FALSE_ALARMS / len(rows):.2g}, which is {percent} "
+        f"divided by their number, so that a band is left by chance with probability {percent} "
+        "in all."
+    ]
 
 
 def _can_deviate(rows: pd.DataFrame, n_fitted: int) -> bool:

@@ -14,7 +14,7 @@ from bayeseval.checks.container import Check
 from bayeseval.design import identified_interactions
 from bayeseval.errors import wording
 from bayeseval.estimands.container import PosteriorArrays
-from bayeseval.families import of_quantity
+from bayeseval.families import FAMILIES, of_quantity, scale_names
 from bayeseval.spec import AUTO, list_models
 
 __all__ = ["Situation", "advised"]
@@ -33,6 +33,8 @@ _BOUNDED: Final[Mapping[str, str]] = {
     **dict.fromkeys(of_quantity("logit"), "logit"),
     **dict.fromkeys(of_quantity("count"), "counts"),
 }
+# Likelihoods without a residual sd that could differ by level.
+_WITHOUT_SD: Final = tuple(family for family in FAMILIES if not scale_names((family,)))
 # Checks that may fail for lack of interactions.
 _BY_INTERACTIONS: Final = ("independence", "calibration", "sd_by_language", "residual_normality")
 
@@ -158,23 +160,38 @@ class Situation:
         """Those of some terms that the table identifies and the model does not have."""
         return tuple(t for t in terms if t in self.identified and t not in self.terms)
 
-    def own_spec(self, terms: Sequence[str]) -> tuple[str, str]:
-        """How to write a spec with bounds and interactions, and the command that fits it."""
-        likelihood = self.likelihood if self.likelihood in _BOUNDED else of_quantity("share")[0]
-        name = f"{likelihood}_interactions"
-        lines = (
-            f"name: {name}",
-            f"likelihood: {likelihood}",
-            f"interactions: [{', '.join(terms)}]",
-        )
-        listed = ", ".join(f"{line!r}" for line in lines)
-        spec = {"name": name, "likelihood": likelihood, "interactions": list(terms)}
+    def own_spec(
+        self, terms: Sequence[str], *, residual_by: str | None = None, bounds: bool = True
+    ) -> tuple[str, str]:
+        """How to write a spec of these terms, with bounds if asked, and the command that fits it.
+
+        A likelihood that the model has already is kept.
+        """
+        likelihood = self.likelihood
+        if bounds and likelihood not in _BOUNDED:
+            likelihood = of_quantity("share")[0]
+        kind = "interactions" if residual_by is None else f"by_{residual_by}"
+        spec: dict[str, object] = {"name": f"{likelihood}_{kind}", "likelihood": likelihood}
+        if terms:
+            spec["interactions"] = list(terms)
+        if residual_by is not None:
+            spec["residual_by"] = residual_by
+        lines = {**spec, "interactions": f"[{', '.join(terms)}]"} if terms else spec
+        listed = ", ".join(repr(f"{key}: {value}") for key, value in lines.items())
+        file = f"{spec['name']}.yaml"
         return (
             wording(
                 f" Give this spec in place of a name: {spec}.",
-                f" Write these lines to {name}.yaml, and give the file to --model: {listed}.",
+                f" Write these lines to {file}, and give the file to --model: {listed}.",
             ),
-            self._written("fit", python=[repr(spec)], command=f"--model {name}.yaml"),
+            self._written("fit", python=[repr(spec)], command=f"--model {file}"),
+        )
+
+    def scales(self) -> str:
+        """Command that shows the scale of every task, and how to declare those not known."""
+        return wording(
+            "records.report.notes",
+            f"bayeseval validate {shlex.quote(self.benchmark)} {self.options}".rstrip(),
         )
 
     def fit(self, model: str) -> str:
@@ -285,7 +302,11 @@ def _advice(check: Check, fit: Situation) -> tuple[str, str]:
             "models than the scale allows."
         )
         if not fit.bounded:
-            return meaning, ""
+            meaning += (
+                " Models with bounds need both bounds of every task: declare those that the scales "
+                "of other tasks have, and leave tasks without bounds out."
+            )
+            return meaning, fit.scales()
         if fit.terms and not fit.covariates:
             how, _ = fit.own_spec(fit.terms)
             meaning += " logit and bounded have no interactions; a spec of your own can have both."
@@ -381,6 +402,11 @@ def _unequal_variance(factor: str, fit: Situation) -> tuple[str, str]:
         and not with_bounds
     ):
         return meaning, fit.compare("by_task", fit.robust())
-    if fit.residual_by != factor:
-        meaning += f" A spec of your own can have residual_by: {factor}."
-    return meaning, fit.compare(fit.robust())
+    command = fit.compare(fit.robust())
+    if fit.residual_by == factor or fit.likelihood in _WITHOUT_SD:
+        return meaning, command
+    meaning += f" A spec of your own can have residual_by: {factor}."
+    if command or fit.covariates or fit.likelihood not in FAMILIES:
+        return meaning, command
+    lines, command = fit.own_spec(fit.terms, residual_by=factor, bounds=with_bounds)
+    return meaning + lines, command

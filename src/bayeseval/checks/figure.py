@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
+from bayeseval.checks.residuals import LEAST_RECORDS
 from bayeseval.output._parts import label_rows, language_labels
 from bayeseval.output._style import ACCENT, FAINT, GREY, MAIN, new_figure, styled
 from bayeseval.output.numbers import axis_label
@@ -115,8 +116,8 @@ def _languages_text(shown: int, total: int, *, wrapped: bool) -> str:
     )
     if shown < total:
         text += (
-            f"Of {total} languages, the {shown} with the smallest p-values are drawn; all are in "
-            "tables/sd_by_language.csv. "
+            f"Of the {total} languages with at least {LEAST_RECORDS} records, the {shown} with the "
+            "smallest p-values are drawn; all are in tables/sd_by_language.csv. "
         )
     text += "The language with the highest predicted sd is on top"
     return text + (

@@ -25,7 +25,14 @@ from bayeseval.estimands.container import PosteriorArrays
 from bayeseval.estimands.predict import off_bounds, replicate_scores
 from bayeseval.estimands.related import independent_contrasts
 
-__all__ = ["Realised", "effect_checks", "is_crowded", "range_checks", "residual_checks"]
+__all__ = [
+    "LEAST_RECORDS",
+    "Realised",
+    "effect_checks",
+    "is_crowded",
+    "range_checks",
+    "residual_checks",
+]
 
 
 # Largest sample for which SciPy's p-value of the Shapiro-Wilk test is accurate.
@@ -34,8 +41,8 @@ _SIMULATED = 400
 # Expected scores that residuals are means over, and draws that they have at least.
 _MOST_EXPECTED = 1_000_000_000
 _LEAST_DRAWS = 100
-# Least number of records for the sd of a language's scores.
-_LEAST_RECORDS = 3
+#: Least number of records for the sd of a language's scores.
+LEAST_RECORDS = 3
 # Shares of impossible predicted scores.
 _WARN_OUTSIDE = 0.01
 _FAIL_OUTSIDE = 0.05
@@ -157,7 +164,7 @@ def _equal_variance(
     above = len(simulated) - np.searchsorted(simulated, observed, side="left")
     p = float(np.mean((1 + above) / (1 + len(simulated))))
     sds = pd.Series(residual).groupby(group).agg(["std", "size"])
-    known = sds[sds["size"] >= _LEAST_RECORDS]["std"]
+    known = sds[sds["size"] >= LEAST_RECORDS]["std"]
     groups = [residual[rows] for rows in members_of(group, len(labels)) if len(rows)]
     status, extremes = judge(p), ""
     differs = "was not found to differ" if status == "pass" else "differs"
@@ -346,7 +353,7 @@ def _replicated(arrays: PosteriorArrays, rng: np.random.Generator, n: int) -> It
 
 def _sds_of(scores: Floats, members: Sequence[Index]) -> Floats:
     """Sd of the scores of every language with enough records; shape (n_rows, n_languages)."""
-    kept = [rows for rows in members if len(rows) >= _LEAST_RECORDS]
+    kept = [rows for rows in members if len(rows) >= LEAST_RECORDS]
     if not kept:
         return np.empty((len(scores), 0))
     return np.stack([scores[:, rows].std(axis=1, ddof=1) for rows in kept], axis=1)
@@ -357,9 +364,9 @@ def _language_sds(
 ) -> tuple[pd.DataFrame, Check]:
     """Sds of the table, the first row, against those of predicted tables."""
     labels = arrays.levels[names.LANGUAGE]
-    kept = [g for g, rows in enumerate(members) if len(rows) >= _LEAST_RECORDS]
+    kept = [g for g, rows in enumerate(members) if len(rows) >= LEAST_RECORDS]
     if not kept:
-        sentence = f"No language has {_LEAST_RECORDS} records."
+        sentence = f"No language has {LEAST_RECORDS} records."
         return pd.DataFrame(), Check("sd_by_language", "not applicable", sentence=sentence)
     observed, drawn = sds[0], sds[1:]
     centre, spread = drawn.mean(axis=0), drawn.std(axis=0, ddof=1)

@@ -6,13 +6,41 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from bayeseval._text import counted, one_line, shorten
 from bayeseval.cli._shared import StoppedError, echo, echo_place
 from bayeseval.errors import EngineError, InputError
 from bayeseval.output._kept import discard_pieces
 from bayeseval.output._locks import alone_in
-from bayeseval.output.store import results_saved
+from bayeseval.output.store import RUN_FILE, read_json, results_saved
 
-__all__ = ["keeping", "save_and_show"]
+__all__ = ["keeping", "naming_removed", "save_and_show"]
+
+
+@contextmanager
+def naming_removed(folder: Path) -> Iterator[None]:
+    """Name the files of an earlier result that a new one in its folder does not have.
+
+    A folder is one result: figures of another run, of other settings or scores, cannot stay.
+    """
+    before = _files_of(folder)
+    yield
+    gone = sorted(before - _files_of(folder))
+    if gone:
+        files = counted(len(gone), "file")
+        echo(
+            f"removed: {files} of the earlier result in {one_line(folder)} that this run does not "
+            f"write ({shorten(gone, limit=4)})",
+            err=True,
+        )
+
+
+def _files_of(folder: Path) -> set[str]:
+    """Files that a run file lists; none of a folder that has none, or a damaged one."""
+    try:
+        files = read_json(folder / RUN_FILE).get("files") if folder.is_dir() else None
+    except InputError:
+        return set()
+    return set(map(str, files)) if isinstance(files, list) else set()
 
 
 @contextmanager
@@ -77,7 +105,8 @@ def save_and_show(
         Of :func:`keeping`.
     """
     try:
-        save()
+        with naming_removed(folder):
+            save()
     except BaseException:
         # What cannot be printed either is not what the command says.
         with suppress(OSError):

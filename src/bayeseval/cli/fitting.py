@@ -11,6 +11,7 @@ import typer
 
 from bayeseval import names
 from bayeseval._arguments import split_names
+from bayeseval.cli._keeping import naming_removed
 from bayeseval.cli._shared import (
     COMPARISON,
     EXIT_GATE_FAILED,
@@ -149,6 +150,7 @@ def fit(
     folder = out or prepared.default_folder
     check_target(folder, prepared.identity, force=force)
     with (
+        naming_removed(folder),
         contextlib.nullcontext() if no_figures else second_process(load_drawing),
         progress_bar(str(prepared), quiet=quiet) as progress,
     ):

@@ -64,6 +64,7 @@ def validate(
     """
     from bayeseval.design import Readiness, check_ready
     from bayeseval.errors import BayesevalError
+    from bayeseval.output.text import paragraph_width
     from bayeseval.readers import UnknownTasksError, propose
     from bayeseval.records import TableError, describe, format_description, format_refused
     from bayeseval.spec import AUTO
@@ -80,7 +81,8 @@ def validate(
             echo(_propose(proposals, propose_task_names, own=reading.task_names))
             raise typer.Exit(EXIT_BAD_INPUT) from refused
         if isinstance(refused, TableError):
-            echo(f"{format_refused(refused)}\n\n{one_line(Readiness(AUTO, str(refused)))}")
+            echo(format_refused(refused, width=paragraph_width()))
+            echo(f"\n{one_line(Readiness(AUTO, str(refused)))}")
             raise typer.Exit(EXIT_BAD_INPUT) from refused
         try:
             echo(one_line(Readiness(AUTO, "the table cannot be read")))
@@ -89,7 +91,7 @@ def validate(
             drop_unwritable()
         raise
     ready = check_ready(records)
-    echo(format_description(describe(records), ready.warnings))
+    echo(format_description(describe(records), ready.warnings, width=paragraph_width()))
     if save_records is not None:
         records.save_table(save_records)
         echo_place("\nTable", save_records)

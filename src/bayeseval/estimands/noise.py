@@ -136,20 +136,19 @@ def run_text(sources: Container[str]) -> str:
 
 
 def sources_text(sources: Container[str]) -> str:
-    """Sources of noise in words, those of tables without prompts and judges always as these.
+    """Sources of noise in words: those of a fit, standard errors as noise of test sets.
 
     Examples
     --------
     >>> sources_text(["seed", "judge"])
     'seeds and judges'
-    >>> sources_text(["seed"])
-    'seeds and test sets'
+    >>> sources_text(["given_se"])
+    'test sets'
     """
-    if not any(source in sources for source in names.SHARED_SOURCES):
-        return "seeds and test sets"
     of_test_sets = any(source in sources for source in ("boot", "se", "given_se"))
     there = ["seeds"] * ("seed" in sources) + ["test sets"] * of_test_sets
-    return any_of([*there, *(f"{s}s" for s in names.SHARED_SOURCES if s in sources)], "and")
+    there += [f"{source}s" for source in names.SHARED_SOURCES if source in sources]
+    return any_of(there or ["seeds", "test sets"], "and")
 
 
 def read_noise(tree: xr.DataTree, *, with_shared: bool = True) -> CellNoise | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
@@ -34,7 +33,7 @@ from bayeseval.output.numbers import (
     unit_text,
     value_texts,
 )
-from bayeseval.output.text import text_table
+from bayeseval.output.text import text_table, wrapped
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -52,7 +51,6 @@ _ENDS: Final = 8
 _NAMED: Final = 50  # names in one figure; more hide the points
 _WIDTH: Final = 7.0
 _WIDE: Final = 9.5  # names beside the points need room
-_COLUMNS: Final = 100
 _FILLED: Final = " Orange and filled: the languages that were asked for."
 
 
@@ -325,10 +323,7 @@ def format_forecast(
         *notes,
         *filter(None, [weak_check(check), idle_covariate(check, helps), beyond_scale(new, scale)]),
     ]
-    parts += [
-        textwrap.fill(f"note: {note}", _COLUMNS, subsequent_indent="  ", break_on_hyphens=False)
-        for note in notes
-    ]
+    parts += [wrapped(f"note: {note}", indent="") for note in notes]
     return "\n\n".join(parts)
 
 

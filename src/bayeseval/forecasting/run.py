@@ -21,7 +21,7 @@ from bayeseval._resources import resource_names, shipped_covariates
 from bayeseval._text import counted, shell_quoted
 from bayeseval._typing import Bools, Floats, Progress
 from bayeseval.design import restore_design
-from bayeseval.errors import DesignError, InputError, wording
+from bayeseval.errors import DesignError, InputError, argument, wording
 from bayeseval.estimands import rank_draws, read_arrays
 from bayeseval.estimands.arrays import interval_summary
 from bayeseval.estimands.covariates import covariates_table
@@ -42,7 +42,7 @@ from bayeseval.languages.labels import meant_or_near
 from bayeseval.languages.matching import match, understand, with_names
 from bayeseval.output.language_names import add_language_names
 from bayeseval.records import Covariate
-from bayeseval.spec import CovariateTerm, LanguageRelations
+from bayeseval.spec import AUTO, CovariateTerm, LanguageRelations
 
 if TYPE_CHECKING:
     from bayeseval.estimands.container import PosteriorArrays
@@ -128,7 +128,7 @@ def forecast(
     warn_of_gates({"the fit": fit.gate}, stacklevel=3)
     # First, because it refuses a damaged posterior.
     arrays = read_arrays(fit.data)
-    _refuse_unknown_languages(fit, arrays)
+    _refuse_unknown_languages(fit, arrays, covariate)
     rng = generator(seed, "forecast")
     own = list(arrays.levels[names.LANGUAGE])
     asked = list(as_names("languages", languages or (), of="languages"))
@@ -302,10 +302,16 @@ def _of_languages(fit: Fit, arrays: PosteriorArrays) -> tuple[CovariateTerm, ...
     return tuple(term for term in fit.spec.covariates if by[term.name] != names.MODEL)
 
 
-def _refuse_unknown_languages(fit: Fit, arrays: PosteriorArrays) -> None:
+def _refuse_unknown_languages(fit: Fit, arrays: PosteriorArrays, given: CovariateSource) -> None:
     """Refuse a model that knows nothing of languages without records."""
     if _of_languages(fit, arrays) or fit.spec.languages is not None:
         return
+    if given is not None:
+        raise InputError(
+            f"the model {fit.spec.name} has no covariate of languages, and {argument('covariate')} "
+            "gives the values of one that the model has: the fit estimates what it adds to a "
+            f"potential; {_fit_with_covariate(fit.run, given)}, and forecast from its folder"
+        )
     raise InputError(
         f"the model {fit.spec.name} has no covariate of languages and does not relate them, and a "
         "forecast needs one of these; fit a spec with 'languages: {place: 1000 km, family: "
@@ -313,17 +319,25 @@ def _refuse_unknown_languages(fit: Fit, arrays: PosteriorArrays) -> None:
     )
 
 
-def _fit_with_covariate(run: Mapping[str, Any]) -> str:
-    """What to fit instead: with the benchmark's covariate, or with the one that is shipped."""
+def _fit_with_covariate(run: Mapping[str, Any], wanted: CovariateSource = None) -> str:
+    """What to fit instead: with the wanted covariate, the benchmark's own or the shipped one."""
     table = str(run["source"])
     own = table in resource_names("benchmarks") and _SHIPPED in shipped_covariates(table)
     options = f" {run['source_options']}" if run.get("source_options") else ""
+    if wanted is not None and str(wanted) != _SHIPPED:
+        # auto takes a covariate of any name; one that is no file has no name that could be shown.
+        value = str(wanted) if isinstance(wanted, str | Path) else None
+        return "fit one with " + wording(
+            f"be.fit(records, {AUTO!r}, covariate={'covariate' if value is None else repr(value)})",
+            f"bayeseval fit --benchmark {shlex.quote(table)}{options} --model {AUTO} "
+            f"--covariate {shlex.quote(value or 'FILE')}",
+        )
     given = "" if own else wording(f", covariate={_SHIPPED!r}", f" --covariate {_SHIPPED}")
     advice = "fit one with " + wording(
         f"be.fit(records, {_SHIPPED!r}{given})",
         f"bayeseval fit --benchmark {shell_quoted(table)}{options} --model {_SHIPPED}{given}",
     )
-    if own:
+    if own or wanted is not None:
         return advice
     origin = shipped_covariates()[_SHIPPED].parents[1].name
     file = wording("covariate='FILE'", "--covariate FILE")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import shutil
-import textwrap
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -25,7 +24,7 @@ from bayeseval.output._style import (
 )
 from bayeseval.output.language_names import add_language_names, name_and_code
 from bayeseval.output.store import Writer, write_csv, write_folder
-from bayeseval.output.text import shorten_names, text_table
+from bayeseval.output.text import shorten_names, text_table, wrapped
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -46,7 +45,6 @@ _ROW: Final = 0.155
 # Rows of one column of the figure; languages on the terminal, the best and as many of the worst.
 _ROWS: Final = 70
 _LISTED: Final = 12
-_COLUMNS: Final = 100
 
 
 def alignment_folder(model: str, embedding: str, pooling: str, sentences: int) -> Path:
@@ -238,7 +236,7 @@ def format_alignment(pooled: pd.DataFrame, notes: Sequence[str], *, pivot: str) 
         f"Alignment with {name_and_code([pivot], known)[0]}, {how} over layers, "
         f"{first['n']} sentences ({len(others)} languages)"
     )
-    sentences = [textwrap.fill(f"note: {note}", _COLUMNS) for note in notes]
+    sentences = [wrapped(f"note: {note}", indent="", further="") for note in notes]
     return "\n".join([text_table(heading, columns), *sentences])
 
 

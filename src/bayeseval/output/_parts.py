@@ -37,6 +37,7 @@ __all__ = [
     "missing_text",
     "plain_log_axis",
     "probability_bar",
+    "rank_axis",
     "rank_cells_text",
     "rank_colours",
     "rank_texts",
@@ -144,6 +145,24 @@ def rank_texts(table: pd.DataFrame) -> list[str]:
         else:
             texts.append(f"{median:.0f}  [{lower:.0f}–{upper:.0f}]")
     return texts
+
+
+def rank_axis(axes: Axes, texts: Sequence[str], size: float) -> None:
+    """Ranks at the right of rows, in grey below their heading."""
+    side = axes.secondary_yaxis("right")
+    side.set_yticks(np.arange(len(texts)), labels=texts, size=size * 0.9)
+    side.tick_params(length=0, labelcolor=GREY)
+    side.spines["right"].set_visible(False)
+    axes.annotate(
+        "rank",
+        (1.0, 1.0),
+        xycoords="axes fraction",
+        xytext=(4, 1),
+        textcoords="offset points",
+        size=size * 0.9,
+        color=GREY,
+        style="italic",
+    )
 
 
 def label_rows(axes: Axes, labels: Sequence[str], size: float) -> None:

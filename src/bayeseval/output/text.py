@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import operator
 import re
 import shutil
 import sys
@@ -16,9 +17,9 @@ from bayeseval._text import for_terminal
 
 __all__ = [
     "INDENT",
-    "PARAGRAPH",
     "fits",
     "is_terminal",
+    "paragraph_width",
     "shorten_names",
     "terminal_width",
     "text_table",
@@ -27,10 +28,12 @@ __all__ = [
 ]
 
 INDENT: Final = "  "
-#: Columns of running text.
-PARAGRAPH: Final = 100
+# Columns of running text, on a terminal of fewer those of the terminal.
+_PARAGRAPH: Final = 100
 _LEAST_TERMINAL: Final = 80
 _GAP: Final = 3
+# Between the columns of a table that would be wider than the terminal with short names, too.
+_LEAST_GAP: Final = 2
 # Names cut to fewer characters cannot be told apart.
 _LEAST_NAME: Final = 16
 # Longer names push the numbers out of sight, on a wide terminal, too.
@@ -51,6 +54,11 @@ def terminal_width() -> int | None:
     return max(_LEAST_TERMINAL, shutil.get_terminal_size().columns)
 
 
+def paragraph_width() -> int:
+    """Columns of running text: 100, or those of a narrower terminal."""
+    return min(_PARAGRAPH, terminal_width() or _PARAGRAPH)
+
+
 def wrapped(text: str, *, indent: str = INDENT, further: str | None = None) -> str:
     """Running text in lines, those after the first further in; no name is broken.
 
@@ -64,7 +72,7 @@ def wrapped(text: str, *, indent: str = INDENT, further: str | None = None) -> s
     """
     return textwrap.fill(
         text,
-        PARAGRAPH,
+        paragraph_width(),
         initial_indent=indent,
         subsequent_indent=indent + INDENT if further is None else further,
         break_on_hyphens=False,
@@ -107,7 +115,8 @@ def text_table(
     names : int
         How many of the first columns hold names. On a terminal those of more than 80 columns,
         and where the table is wider than the terminal, are shortened in the middle; other cells
-        never are.
+        never are. Where that is not enough, columns stand closer together, and long titles of
+        numbers take several lines.
     width : int, optional
         Columns at most; when left out, those of the terminal; a pipe or file sets no limit, and
         holds whole names.
@@ -116,27 +125,56 @@ def text_table(
 
     most = terminal_width() if width is None else width
     # As they are printed, because escaped characters take more room.
-    texts = [[for_terminal(t) for t in (name.strip(), *cells)] for name, cells in columns.items()]
-    widths = [max(cell_len(text) for text in column) for column in texts]
-    limits = widths[:names]
+    bodies = [[for_terminal(text) for text in cells] for cells in columns.values()]
+    titles = [[for_terminal(name.strip())] for name in columns]
+    widths = _widths(titles, bodies)
+    limits, gap = widths[:names], _GAP
+
+    def room(most: int) -> int:
+        return most - len(INDENT) - sum(widths[names:]) - gap * (len(widths) - 1)
+
     if most is not None:
         limits = [min(wide, _MOST_NAME) for wide in limits]
-        room = most - len(INDENT) - sum(widths[names:]) - _GAP * (len(widths) - 1)
-        limits = _shares(limits, room)
+        least = sum(min(wide, _LEAST_NAME) for wide in limits)
+        if least > room(most):
+            gap = _LEAST_GAP
+        if least > room(most):
+            titles[names:] = map(_folded, titles[names:], bodies[names:])
+            widths = _widths(titles, bodies)
+        limits = _shares(limits, room(most))
     for i, limit in enumerate(limits):
-        title, *body = texts[i]
-        texts[i] = [title, *shorten_names(body, max(limit, cell_len(title)))]
-        widths[i] = max(cell_len(text) for text in texts[i])
+        bodies[i] = shorten_names(bodies[i], max(limit, *map(cell_len, titles[i])))
+    widths = _widths(titles, bodies)
+    n_lines = max(map(len, titles))
+    heads = [[""] * (n_lines - len(title)) + title for title in titles]
     lines = []
-    for row in zip(*texts, strict=True):
+    for row in zip(*map(operator.add, heads, bodies), strict=True):
         parts = [
             (text + " " * (wide - cell_len(text)))
             if place < names
             else (" " * (wide - cell_len(text)) + text)
             for place, (text, wide) in enumerate(zip(row, widths, strict=True))
         ]
-        lines.append((INDENT + (" " * _GAP).join(parts)).rstrip())
+        lines.append((INDENT + (" " * gap).join(parts)).rstrip())
     return "\n".join([heading, *lines])
+
+
+def _widths(titles: Sequence[Sequence[str]], bodies: Sequence[Sequence[str]]) -> list[int]:
+    from rich.cells import cell_len
+
+    return [max(map(cell_len, (*t, *body))) for t, body in zip(titles, bodies, strict=True)]
+
+
+def _folded(title: Sequence[str], body: Sequence[str]) -> list[str]:
+    """The title of a column in lines no wider than its cells, if its words are not."""
+    (text,) = title
+    widest = max((len(word) for word in text.split()), default=1)
+    return textwrap.wrap(
+        text,
+        max(widest, *(len(cell) for cell in body)) if body else widest,
+        break_on_hyphens=False,
+        break_long_words=False,
+    ) or [""]
 
 
 def _shares(widths: Sequence[int], room: int) -> list[int]:

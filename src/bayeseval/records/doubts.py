@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
 import numpy as np
@@ -17,7 +17,7 @@ from bayeseval.records.left_out import leave_out_levels
 from bayeseval.records.report import Units
 from bayeseval.records.scales import lower_bound
 
-__all__ = ["constant_models", "doubts_of_scores", "errors_as_scores"]
+__all__ = ["constant_models", "doubts_of_scores", "errors_as_scores", "order_in_doubt"]
 
 # Normal scores are this many times their median deviation from the median once in 1e40.
 _MAX_DEVIATIONS: Final = 20.0
@@ -31,6 +31,8 @@ _MAX_LISTED: Final = 3
 # From this share of a task's scores on, a bound shapes them: noise that is symmetric about
 # their mean reaches far beyond it.
 _AT_BOUND: Final = 0.25
+# Of a task that holds errors.
+_COUNTED_AS_BETTER: Final = ", and higher scores count as better here"
 
 Scores = npt.NDArray[np.float64]
 Codes = npt.NDArray[np.int64]
@@ -220,11 +222,37 @@ def errors_as_scores(
         said = ("says in its name" if one else "say in their names") + " that lower is better"
         cautions.append(
             Caution(
-                f"{listed} {said if says_so else named}, and higher scores count as better here:"
-                f" if lower is better, enter {turned}"
+                f"{listed} {said if says_so else named}{_COUNTED_AS_BETTER}: if lower is better,"
+                f" enter {turned}"
             )
         )
     return cautions
+
+
+def order_in_doubt(notes: Iterable[str]) -> str:
+    """What a conclusion about models must say of :func:`errors_as_scores`; empty without any.
+
+    Parameters
+    ----------
+    notes : iterable of str
+        Notes of a fit.
+
+    Examples
+    --------
+    >>> warning = "warning: task 'wer' is named after a measure of errors"
+    >>> order_in_doubt([f"{warning}, and higher scores count as better here: if lower is ..."])[:45]
+    "Warning: task 'wer' is named after a measure "
+    """
+    heads = [
+        head.removeprefix("warning: ")
+        for head, found, _ in (note.partition(_COUNTED_AS_BETTER) for note in notes)
+        if found
+    ]
+    return " ".join(
+        f"Warning: {head}{_COUNTED_AS_BETTER}; if lower is better there, the scores and ranks of"
+        " models are wrong."
+        for head in heads
+    )
 
 
 def _turned_round(upper: float | None, measure: tuple[str, bool] | None) -> str:
@@ -261,7 +289,7 @@ def _scores_at_bounds(
         Bounds by task, declared or guessed.
     """
     equal: list[tuple[str, Caution]] = []
-    crowded: list[tuple[str, Caution]] = []
+    crowded: dict[str, list[tuple[str, Caution]]] = {end: [] for end in ("lowest", "highest")}
     of_task = by_level(np.arange(len(scores)), codes["task"], len(tasks))
     for name, rows in zip(tasks, of_task, strict=True):
         values = scores[rows]
@@ -281,18 +309,21 @@ def _scores_at_bounds(
                 " languages apart; models with normal residuals predict other scores all the same"
             )
             text += f"; {drop}" if len(tasks) > 1 else ""
-            equal.append((name, Caution(text)))
+            equal.append((f"{name} {bound:g}", Caution(text)))
         elif len(at) >= _AT_BOUND * len(rows):
+            share = f"{100.0 * len(at) / len(rows):.0f} %"
             text = (
-                f"task {name!r}: {100.0 * len(at) / len(rows):.0f} % of the scores ({len(at)} of"
+                f"task {name!r}: {share} of the scores ({len(at)} of"
                 f" {len(rows)}) are {bound:g}, the {end} possible score: models with normal"
                 " residuals predict scores beyond it, and larger differences between models"
                 " than the scale allows; fit the model counts if the numbers of items (column n)"
                 " are known, or bounded"
             )
             text += f", or {drop}" if len(tasks) > 1 else ""
-            crowded.append((name, Caution(text, without_bounds=True)))
-    return [*together(equal), *together(crowded)]
+            crowded[end].append((f"{name} {share}", Caution(text, without_bounds=True)))
+    # They differ in nothing but the task and the number that its label has.
+    kinds = (equal, *crowded.values())
+    return [caution for cautions in kinds for caution in together(cautions, few=1)]
 
 
 def constant_models(

@@ -29,7 +29,6 @@ __all__ = [
     "format_refused",
 ]
 
-_WIDTH = 100
 # A table may have as many parts that share nothing as rows.
 _SHOWN_PARTS = 20
 # More than there are languages in any collection of parallel texts.
@@ -253,11 +252,12 @@ def _task_scores(records: Records) -> tuple[TaskScores, ...]:
     return tuple(by_task)
 
 
-def format_description(description: Description, warnings: Sequence[Note] = ()) -> str:
-    """A :class:`Description` as plain text, at most 100 columns wide.
+def format_description(
+    description: Description, warnings: Sequence[Note] = (), *, width: int = 100
+) -> str:
+    """A :class:`Description` as plain text.
 
-    Long labels and file names are the only thing that can make a line longer. Warnings,
-    each a line of any length, come last.
+    Warnings, each a line of any length, come last.
 
     Parameters
     ----------
@@ -265,33 +265,37 @@ def format_description(description: Description, warnings: Sequence[Note] = ()) 
         From :func:`describe`.
     warnings : sequence of Note
         Warnings beside those of the report.
+    width : int
+        Columns; longer labels and names of files take more.
     """
     blocks = [
         _head(description),
-        _report_lines(description.report),
-        _level_lines(description.levels, description.language_names),
+        _report_lines(description.report, width),
+        _level_lines(description.levels, description.language_names, width),
         _coverage_lines(description),
-        _replication_lines(description),
-        _component_lines(description),
+        _replication_lines(description, width),
+        _component_lines(description, width),
         _task_lines(description),
         [*description.report.warnings, *map(str, warnings)],
     ]
     return "\n\n".join("\n".join(block) for block in blocks if block)
 
 
-def format_refused(refused: TableError) -> str:
+def format_refused(refused: TableError, *, width: int = 100) -> str:
     """What was understood of rows before they were refused, as plain text.
 
     Parameters
     ----------
     refused : TableError
         From :func:`bayeseval.records.load`. Its message is not repeated.
+    width : int
+        Columns; longer labels and names of files take more.
     """
     if refused.report is None:
         return ""
     blocks = [
-        _report_lines(refused.report),
-        _level_lines(refused.levels, {}) if refused.levels else [],
+        _report_lines(refused.report, width),
+        _level_lines(refused.levels, {}, width) if refused.levels else [],
         [one_line(warning) for warning in refused.report.warnings],
     ]
     return "\n\n".join("\n".join(block) for block in blocks if block)
@@ -305,13 +309,13 @@ def _head(description: Description) -> list[str]:
     ]
 
 
-def _report_lines(report: LoadReport) -> list[str]:
+def _report_lines(report: LoadReport, width: int) -> list[str]:
     sources = shorten(map(one_line, report.sources), limit=3)
     lines = [f"Read {counted(report.n_rows_read, 'row')} from {sources}"]
     used = _listed(f"{our} <- {theirs}" for our, theirs in report.columns)
-    lines += _wrapped("columns", used) if report.columns else []
+    lines += _wrapped("columns", used, width) if report.columns else []
     if report.ignored_columns:
-        lines += _wrapped("ignored columns", ", ".join(report.ignored_columns))
+        lines += _wrapped("ignored columns", ", ".join(report.ignored_columns), width)
     if not report.dropped:
         lines.append("  dropped: nothing")
     for group in report.dropped:
@@ -323,15 +327,16 @@ def _report_lines(report: LoadReport) -> list[str]:
         lines += _wrapped(
             "dropped",
             f"{counted(group.n_rows, 'row')}: {group.reason}{labels}; first {group.first}",
+            width,
         )
     for note in report.remarks:
         if not isinstance(note, Caution):
-            lines += _wrapped("note", note)
+            lines += _wrapped("note", note, width)
     return lines
 
 
 def _level_lines(
-    levels: Mapping[str, tuple[tuple[str, int], ...]], language_names: Mapping[str, str]
+    levels: Mapping[str, tuple[tuple[str, int], ...]], language_names: Mapping[str, str], width: int
 ) -> list[str]:
     lines = ["Levels, with numbers of records"]
     for factor in ("model", "language", "task"):
@@ -342,7 +347,7 @@ def _level_lines(
         )
         further = len(levels[factor]) - _SHOWN_LEVELS
         more = f", and {grouped(further)} more" if further > 0 else ""
-        lines += _wrapped(counted(len(levels[factor]), factor), _listed(labels) + more)
+        lines += _wrapped(counted(len(levels[factor]), factor), _listed(labels) + more, width)
     return lines
 
 
@@ -362,7 +367,7 @@ def _coverage_lines(description: Description) -> list[str]:
     return lines
 
 
-def _replication_lines(description: Description) -> list[str]:
+def _replication_lines(description: Description, width: int) -> list[str]:
     lines = ["Replication"]
     for entry in description.replication:
         name = f"{entry.factor}s per {' and '.join(entry.cell)}"
@@ -370,11 +375,11 @@ def _replication_lines(description: Description) -> list[str]:
         spread = _listed(
             f"{levels} in {counted(cells, 'cell')}" for levels, cells in entry.distribution
         )
-        lines += _wrapped(name, spread)
+        lines += _wrapped(name, spread, width)
     return lines
 
 
-def _component_lines(description: Description) -> list[str]:
+def _component_lines(description: Description, width: int) -> list[str]:
     parts = description.components
     if len(parts) == 1:
         return ["Connectivity: one connected table"]
@@ -387,7 +392,7 @@ def _component_lines(description: Description) -> list[str]:
         lines.append(f"  part {number}: {counted(part.n_records, 'record')}")
         for factor in ("model", "language", "task"):
             labels = getattr(part, factor)
-            lines += _wrapped(f"  {factor}", shorten(labels, limit=20))
+            lines += _wrapped(f"  {factor}", shorten(labels, limit=20), width)
     if len(parts) > _SHOWN_PARTS:
         lines.append(f"  and {counted(len(parts) - _SHOWN_PARTS, 'further part')}, not larger")
     return lines
@@ -414,11 +419,11 @@ def _listed(items: Iterable[str]) -> str:
     return ", ".join(item.replace(" ", _GLUE) for item in items)
 
 
-def _wrapped(name: str, text: str) -> list[str]:
+def _wrapped(name: str, text: str, width: int) -> list[str]:
     lines = textwrap.wrap(
         # The name of a file may hold a line feed, which would become a blank.
         f"{name}: {text}".replace("\n", "\\n"),
-        width=_WIDTH,
+        width=width,
         initial_indent="  ",
         subsequent_indent="      ",
         break_long_words=False,

@@ -34,6 +34,7 @@ from bayeseval.output.numbers import (
     score_unit,
     unit_text,
 )
+from bayeseval.records.doubts import order_in_doubt
 from bayeseval.reporting.folder import SavedResults
 from bayeseval.reporting.observed import Observed
 
@@ -158,7 +159,8 @@ def headline(facts: Facts) -> list[str]:
         return sensitivity_sentences(tables["sensitivity"], facts.language_names)
     if not facts.has("model_ranking"):
         return []
-    sentences = [*_models(facts), *_evenness(facts)]
+    doubt = order_in_doubt(map(str, facts.run.get("notes") or ()))
+    sentences = [*_models(facts), doubt, *_evenness(facts)]
     if facts.has("language_potential"):
         sentences.append(_potential(facts))
     if facts.has("variance_components"):

@@ -21,13 +21,13 @@ from bayeseval.output._parts import (
     label_width,
     labels_of,
     probability_bar,
+    rank_axis,
     rank_cells_text,
     rank_colours,
     rank_texts,
 )
 from bayeseval.output._style import (
     ACCENT,
-    GREY,
     MAIN,
     mark_gate,
     new_figure,
@@ -153,7 +153,7 @@ def models_figure(
             + cut
         ),
         gate_status=gate_status,
-        labels=list(shown[names.MODEL]),
+        labels=_labels(shown[names.MODEL]),
         figsize=figsize,
     )
     panels = figure.subplots(1, 2 if even else 1, squeeze=False, sharey=True)[0]
@@ -186,11 +186,8 @@ def _forest(axes: Axes, table: pd.DataFrame, prefix: str, rank: str, size: float
     ranks = table[[f"{rank}_{part}" for part in ("mean", "median", "lower", "upper")]]
     if ranks.isna().all(axis=None):
         return
-    side = axes.secondary_yaxis("right")
     texts = rank_texts(ranks.set_axis([str(c).replace(rank, "rank") for c in ranks], axis=1))
-    side.set_yticks(y, labels=texts, size=size * 0.9)
-    side.tick_params(length=0, labelcolor=GREY)
-    side.spines["right"].set_visible(False)
+    rank_axis(axes, texts, size)
 
 
 @styled
@@ -251,7 +248,7 @@ def ranks_figure(
         data=data,
         caption=_caption(shown, len(panels), n_ranks=len(ranking)) + unknown + cut,
         gate_status=gate_status,
-        labels=list(shown[names.MODEL]),
+        labels=_labels(shown[names.MODEL]),
         figsize=figsize,
     )
     every, colours = figure.subplots(1, len(panels), squeeze=False)[0], rank_colours(matrices)

@@ -29,7 +29,7 @@ from bayeseval.output.numbers import (
     value_texts,
 )
 from bayeseval.output.text import fits, text_table, without_empty, wrapped
-from bayeseval.records.doubts import constant_models
+from bayeseval.records.doubts import constant_models, order_in_doubt
 
 __all__ = [
     "describes",
@@ -130,6 +130,7 @@ def models_text(
             n_pairs=len(arrays.common.language),
             unit=unit,
             notes=[
+                order_in_doubt(run.get("notes") or ()),
                 f"PRR is not reported: {notes[names.PRR]}." if notes[names.PRR] else "",
                 left_out if not notes[names.PRR] else "",
                 hint,

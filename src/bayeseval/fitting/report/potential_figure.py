@@ -14,6 +14,7 @@ from bayeseval.output._parts import (
     label_rows,
     language_labels,
     missing_text,
+    rank_axis,
     rank_texts,
     split_reported,
 )
@@ -128,7 +129,7 @@ def _column(
     axes.set_ylim(rows - 0.4, -0.6)
     if len(part):
         axes.axvline(mean, color=GREY, linewidth=0.8, linestyle=":", zorder=1)
-        _ranks(axes, part, size)
+        rank_axis(axes, rank_texts(part), size)
 
 
 def _area(count: float, area: float) -> float:
@@ -153,23 +154,6 @@ def _forest(axes: Axes, part: pd.DataFrame, *, area: float, number: int) -> None
 
 def _numbered(name: str, number: int) -> str:
     return name if number == 0 else f"{name} {number + 1}"
-
-
-def _ranks(axes: Axes, part: pd.DataFrame, size: float) -> None:
-    side = axes.secondary_yaxis("right")
-    side.set_yticks(np.arange(len(part)), labels=rank_texts(part), size=size * 0.9)
-    side.tick_params(length=0, labelcolor=GREY)
-    side.spines["right"].set_visible(False)
-    axes.annotate(
-        "rank",
-        (1.0, 1.0),
-        xycoords="axes fraction",
-        xytext=(4, 1),
-        textcoords="offset points",
-        size=size * 0.9,
-        color=GREY,
-        style="italic",
-    )
 
 
 def _legend(axes: Axes, records: np.ndarray, area: float) -> None:

@@ -11,7 +11,7 @@ import pandas as pd
 import xarray as xr
 
 from bayeseval import estimands, names
-from bayeseval._text import Caution, counted, grouped, one_line
+from bayeseval._text import Caution, any_of, counted, grouped, one_line
 from bayeseval.fitting.gate import Gate, format_gate, gate_advice
 from bayeseval.fitting.report import run_title
 from bayeseval.fitting.report.model_tables import models_text, shown_exponent
@@ -33,7 +33,7 @@ from bayeseval.output.numbers import (
     score_unit,
     unit_text,
 )
-from bayeseval.output.text import INDENT, text_table, without_empty, wrapped
+from bayeseval.output.text import text_table, without_empty, wrapped
 from bayeseval.records import average_over_others, reduce_replicates
 
 if TYPE_CHECKING:
@@ -129,10 +129,10 @@ def format_results(
     )
     heading = f"{run_title(run)}, seed {run['seed']}"
     gate = Gate.from_dict(dict(run["gate"]))
-    parts = [_UNRELIABLE] if run["gate"]["status"] == "fail" else []
+    parts = [wrapped(_UNRELIABLE, indent="")] if run["gate"]["status"] == "fail" else []
     parts += [
-        "\n".join([heading, intervals, *_reasons(run)]),
-        "\n".join([format_gate(gate), *_advice(gate, run), *_sampling(run)]),
+        "\n".join([heading, wrapped(intervals, indent=""), *_reasons(run)]),
+        "\n".join([*_gate(gate), *_advice(gate, run), *_sampling(run)]),
         *models_text(tree, run, unit=unit, exponent=exponent, ci_prob=ci_prob),
         _potential(
             potential,
@@ -184,6 +184,11 @@ def _reasons(run: Mapping[str, Any]) -> list[str]:
     return [wrapped(reason, indent="") for reason in run.get("model_reasons", ())]
 
 
+def _gate(gate: Gate) -> list[str]:
+    first, *rest = format_gate(gate).splitlines()
+    return [wrapped(first, indent=""), *(wrapped(line.strip()) for line in rest)]
+
+
 def _advice(gate: Gate, run: Mapping[str, Any]) -> list[str]:
     advice = gate_advice(gate, run)
     return [wrapped(advice)] if advice else []
@@ -195,7 +200,7 @@ def _sampling(run: Mapping[str, Any]) -> list[str]:
     lines = []
     if "path" in sampler:
         way = "importance sampling" if sampler["path"] == "importance" else sampler["path"].upper()
-        lines.append(f"{INDENT}sds drawn by {way}: {sampler['path_reason']}")
+        lines.append(wrapped(f"sds drawn by {way}: {sampler['path_reason']}"))
     if "log_marginal_likelihood" in sampler:
         lines.append(
             wrapped(
@@ -415,7 +420,7 @@ def _aggregates(tree: xr.DataTree, ci_prob: float) -> list[str]:
     missing = geometric_mean_sentence(estimands.aggregates_table(tree, ci_prob=ci_prob))
     why = aggregates_or_ranking(estimands.noise_sources(tree))
     lines += [line for line in (missing, why) if line]
-    heading = "Aggregates over languages (all in tables/aggregates.csv)"
+    heading = "Order by aggregates over languages (values in tables/aggregates.csv)"
     return ["\n".join([heading, *(wrapped(line) for line in lines)])]
 
 
@@ -440,9 +445,10 @@ def _disagreements(tree: xr.DataTree, ci_prob: float) -> list[str]:
     split = p[(p.max(axis=1) >= CALLED) & (p.min(axis=1) <= 1.0 - CALLED)]
     split = split.loc[width[split.index].sort_values(ascending=False, kind="stable").index]
     if split.empty:
+        shown = [_AGGREGATES[name] for name in p.columns[p.notna().any()]]
         return [
-            "For no pair of models do two aggregates give opposite orders, each with a probability "
-            f"of at least {CALLED:g}."
+            f"For no pair of models do two of {any_of(shown, 'and')} give opposite orders, each "
+            f"with a probability of at least {CALLED:g}."
         ]
     lines = []
     for (a, b), row in list(zip(split.index, split.to_numpy(), strict=True))[:_MOST_PAIRS]:
