@@ -17,6 +17,7 @@ __all__ = [
     "brief",
     "byte_size",
     "counted",
+    "for_html",
     "for_terminal",
     "grouped",
     "has_decimal_comma",
@@ -80,6 +81,9 @@ _CHOSEN: Final = re.compile(
 )
 
 
+# Those of C0 and C1, without the tab and the line feed: HTML allows no others, and a terminal that
+# prints a page acts on them.
+_CONTROL: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 # What stands in brackets or quotes runs into no other label.
 _ENCLOSED: Final = re.compile(r"\([^()]*\)|'[^']*'")
 
@@ -138,6 +142,19 @@ def for_terminal(text: str) -> str:
     """
     chosen = {found.start() for found in _CHOSEN.finditer(text)}
     return _escaped(text, _KEPT, chosen)
+
+
+def for_html(text: str) -> str:
+    r"""Text without the control characters that HTML does not allow: they are escaped.
+
+    Tabs, line feeds, and characters that turn or join letters stay. Markup is not escaped here.
+
+    Examples
+    --------
+    >>> for_html("a\x1b[2J <b>")
+    'a\\x1b[2J <b>'
+    """
+    return _CONTROL.sub(lambda found: ascii(found.group())[1:-1], text)
 
 
 def one_line(text: object) -> str:
