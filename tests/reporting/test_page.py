@@ -90,6 +90,9 @@ def test_models_are_those_of_the_csv(results: SavedResults, page: Element) -> No
     gaps = results.tables["model_language"].set_index(["model", "language"])
     named = pd.MultiIndex.from_frame(table[["model", "worst_language"]])
     assert evenness.column("gap there") == interval_texts(gaps.loc[named], "gap")
+    files = "All digits: tables/model_ranking.csv"
+    assert evenness.all("p")[-1].text == f"{files} and tables/model_language.csv"
+    assert ranking.all("p")[-1].text == files
     assert ranking.column("P(best)") == [probability_text(p) for p in table["p_best"]]
     assert ranking.column("records") == [str(n) for n in table["n_records"]]
 
