@@ -27,6 +27,7 @@ __all__ = [
     "shorten",
     "show",
     "together",
+    "two_sizes",
     "unbroken",
     "without_unseen",
 ]
@@ -258,6 +259,20 @@ def grouped(number: int) -> str:
 def byte_size(number: float) -> str:
     """``"67 MB"``, ``"3.0 GB"``: a size of a file or of memory."""
     return f"{number / 1e6:.0f} MB" if number < 1e9 else f"{number / 1e9:.1f} GB"
+
+
+def two_sizes(size: int, limit: int) -> tuple[str, str]:
+    """Two sizes as :func:`byte_size` gives them, in bytes where they would read alike.
+
+    Examples
+    --------
+    >>> two_sizes(3_000_000_000, 1_073_741_824), two_sizes(1_048_577, 1_048_576)
+    (('3.0 GB', '1.1 GB'), ('1,048,577 bytes', '1,048,576 bytes'))
+    """
+    first, second = byte_size(size), byte_size(limit)
+    if size != limit and first == second:
+        return counted(size, "byte"), counted(limit, "byte")
+    return first, second
 
 
 def counted(number: int, noun: str, plural: str | None = None) -> str:
