@@ -128,7 +128,14 @@ def test_rows_that_are_no_table_have_a_report_and_the_reason_last(
         (["fit", "--benchmark", "mgea"], ("'mgea'", "did you mean 'mega'?")),
         (["fit", "--benchmark", "mega", "--model", "aditive"], ("did you mean 'additive'?",)),
         (["fit", "--benchmark", "mega", "--engine", "numpyr"], ("'numpyr'", "'numpyro'")),
-        (["fit", "--benchmark", "mega", "--ci-prob", "95"], ("--ci-prob", "between 0 and 1", "95")),
+        (
+            ["fit", "--benchmark", "mega", "--ci-prob", "95"],
+            ("error: --ci-prob must lie between 0.01 and 0.9999, got 95; 95 % is 0.95\n",),
+        ),
+        (
+            ["fit", "--benchmark", "mega", "--ci-prob", "1e-320"],
+            ("error: --ci-prob must lie between 0.01 and 0.9999, got 1e-320\n",),
+        ),
         (
             ["fit", "--benchmark", "mega", "--draws", "0"],
             ("--draws must be at least 1, got 0",),

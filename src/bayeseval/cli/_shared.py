@@ -287,7 +287,7 @@ CiProb = Annotated[
     float,
     typer.Option(
         metavar="P",
-        help="Probability of the equal-tailed intervals.",
+        help="Probability of the equal-tailed intervals, 0.01 to 0.9999.",
         rich_help_panel=OUTPUT,
     ),
 ]
