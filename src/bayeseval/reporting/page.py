@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from jinja2 import Environment
     from markupsafe import Markup
 
-__all__ = ["REPORT_FILE", "render_page", "write_page"]
+__all__ = ["REPORT_FILE", "render_page", "save_page", "write_page"]
 
 #: Name of the page inside a result folder.
 REPORT_FILE: Final = "report.html"
@@ -77,12 +77,17 @@ def write_page(results: SavedResults, path: str | Path) -> Path:
     InputError
         If the file cannot be written.
     """
+    return save_page(results.path, render_page(results), path)
+
+
+def save_page(folder: Path, html: str, path: str | Path) -> Path:
+    """Write a page of this result folder, as :func:`write_page` does."""
     target = Path(path)
-    write = partial(write_text, render_page(results))
+    write = partial(write_text, html)
     # A link that came with the folder is replaced, not the file that it leads to.
-    if target.parent.resolve() == results.path.resolve():
+    if target.parent.resolve() == folder.resolve():
         # Listed in the run file, so that it goes with the results it was made from.
-        add_files(results.path, {target.name: write})
+        add_files(folder, {target.name: write})
     else:
         replace_file(write, target)
     return target
