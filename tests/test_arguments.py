@@ -99,11 +99,11 @@ WRONG: dict[str, tuple[Call, str]] = {
     ),
     "ci_prob of a table": (
         lambda df, fit: fit.ranking(ci_prob="a"),
-        r"ci_prob must lie between 0 and 1, got 'a'$",
+        r"ci_prob must be a number, got 'a'$",
     ),
     "ci_prob of a text": (
         lambda df, fit: fit.summary(ci_prob=None),
-        r"ci_prob must lie between 0 and 1, got None$",
+        r"ci_prob must be a number, got None$",
     ),
     "save a plan": (
         lambda df, fit: be.plan(fit).save(3, figures=False),

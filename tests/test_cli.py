@@ -128,7 +128,14 @@ def test_rows_that_are_no_table_have_a_report_and_the_reason_last(
         (["fit", "--benchmark", "mgea"], ("'mgea'", "did you mean 'mega'?")),
         (["fit", "--benchmark", "mega", "--model", "aditive"], ("did you mean 'additive'?",)),
         (["fit", "--benchmark", "mega", "--engine", "numpyr"], ("'numpyr'", "'numpyro'")),
-        (["fit", "--benchmark", "mega", "--ci-prob", "95"], ("--ci-prob", "between 0 and 1", "95")),
+        (
+            ["fit", "--benchmark", "mega", "--ci-prob", "95"],
+            ("error: --ci-prob must lie between 0.01 and 0.9999, got 95; 95 % is 0.95\n",),
+        ),
+        (
+            ["fit", "--benchmark", "mega", "--ci-prob", "1e-320"],
+            ("error: --ci-prob must lie between 0.01 and 0.9999, got 1e-320\n",),
+        ),
         (
             ["fit", "--benchmark", "mega", "--draws", "0"],
             ("--draws must be at least 1, got 0",),
@@ -621,7 +628,7 @@ def test_ctrl_c_says_what_is_there_in_every_phase(
 @pytest.mark.parametrize(
     ("module", "function", "written"),
     [
-        ("bayeseval.reporting.page", "write_page", True),
+        ("bayeseval.reporting.page", "save_page", True),
         ("bayeseval.fitting.report.folder", "write_results", False),
     ],
 )
@@ -704,6 +711,25 @@ def test_an_interrupt_of_the_report_says_that_the_tables_are_saved(
     (tmp_path / "report.html").touch()
     monkeypatch.setattr("bayeseval.reporting.read_saved", stop)
     with pytest.raises(StoppedError, match=r"results are saved in .*, without the report; bayes"):
+        renew_report(tmp_path)
+
+
+def test_what_report_refuses_is_not_sent_to_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A table that is damaged is so again; a page that cannot be written may be so later."""
+    (tmp_path / "report.html").touch()
+    with pytest.raises(InputError, match=r"; the results are saved in \S+, without the report$"):
+        renew_report(tmp_path)
+    reporting = "bayeseval.reporting"
+    monkeypatch.setattr(f"{reporting}.read_saved", lambda folder: None)
+    monkeypatch.setattr(f"{reporting}.page.render_page", lambda results: "")
+
+    def full(*_: object) -> None:
+        raise InputError("no space")
+
+    monkeypatch.setattr(f"{reporting}.page.save_page", full)
+    with pytest.raises(InputError, match=r"^no space; .*, without the report; bayeseval report"):
         renew_report(tmp_path)
 
 

@@ -444,3 +444,5 @@ def test_labels_are_escaped_in_html() -> None:
     assert "&lt;script&gt;" in shown
     assert "<strong>&amp;</strong>" in shown
     assert "and 1 more rows" in shown
+    # Control characters are not allowed there, other than those that turn a text.
+    assert "<td>a\\x1b[31m\u202eb</td>" in html_table("", {"model": ["a\x1b[31m\u202eb"]})

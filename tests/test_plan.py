@@ -325,7 +325,7 @@ def test_without_costs_a_test_set_costs_one(known: Fit) -> None:
         ({"cost_item": float("nan")}, ("cost_item", "nan")),
         ({"fixed": ["langauge"]}, ("did you mean 'language'?",)),
         ({"fixed": "languages"}, ("got 'languages'; did you mean 'language'?",)),
-        ({"ci_prob": 95.0}, ("ci_prob", "95")),
+        ({"ci_prob": 0.9999001}, ("ci_prob must lie between 0.01 and 0.9999, got 0.9999001",)),
         ({"languages": range(1, 200), "tasks": range(1, 200)}, ("39601 designs", "10000")),
     ],
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",

@@ -58,6 +58,19 @@ def test_signals_that_end_a_command_are_interrupts_unless_they_are_ignored(
         signal.signal(ending, before)
 
 
+def test_an_interrupt_while_processes_are_started_is_kept_for_this_one() -> None:
+    reached = []
+    with pytest.raises(KeyboardInterrupt), interruptible():
+        with children_ignore_interrupt():
+            os.kill(os.getpid(), signal.SIGINT)
+            inherited = signal.pthread_sigmask(signal.SIG_BLOCK, ())
+            reached.append("end of the block")
+        reached.append("what follows")
+    assert reached == ["end of the block"]
+    assert signal.SIGINT in inherited
+    assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, ())
+
+
 def _is_alive(pid: int) -> bool:
     try:
         status = Path(f"/proc/{pid}/status").read_text()
@@ -82,12 +95,17 @@ def test_processes_end_with_the_command_that_is_told_to(tmp_path: Path) -> None:
                 time.sleep(0.05)
             workers = [int(file.read_text()) for file in tmp_path.glob("*.pid")]
             assert len({*workers, command.pid}) == 3
+            # Ctrl-C on a terminal is for them, too, and they leave it to the command.
+            for worker in workers:
+                os.kill(worker, signal.SIGINT)
             command.terminate()
             assert command.wait(timeout=300.0) == 130
             limit = time.monotonic() + 300.0
             while any(map(_is_alive, workers)) and time.monotonic() < limit:
                 time.sleep(0.05)
             assert [pid for pid in workers if _is_alive(pid)] == []
+            assert command.stderr is not None
+            assert command.stderr.read() == b""
         finally:
             with suppress(ProcessLookupError):
                 os.killpg(command.pid, signal.SIGKILL)

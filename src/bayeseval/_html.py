@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from html import escape
 
+from bayeseval._text import for_html
+
 __all__ = ["html_table"]
 
 _WARNING = "#B2182B"
@@ -32,17 +34,21 @@ def html_table(
     '<div><p>&lt;two&gt;</p><table><tr><th>model</th></tr><tr><td>a &amp; b</td></tr></table></div>'
     """
     rows = list(zip(*columns.values(), strict=True))
-    cells = ["".join(f"<td>{escape(str(cell))}</td>" for cell in row) for row in rows[:most]]
-    head = "".join(f"<th>{escape(str(name))}</th>" for name in columns)
+    cells = ["".join(f"<td>{_text(cell)}</td>" for cell in row) for row in rows[:most]]
+    head = "".join(f"<th>{_text(name)}</th>" for name in columns)
     body = "".join(f"<tr>{line}</tr>" for line in (head, *cells))
-    banner = f'<p style="color:{_WARNING}"><strong>{escape(warning)}</strong></p>'
+    banner = f'<p style="color:{_WARNING}"><strong>{_text(warning)}</strong></p>'
     return "".join(
         [
             "<div>",
             banner if warning else "",
-            f"<p>{escape(heading)}</p>",
+            f"<p>{_text(heading)}</p>",
             f"<table>{body}</table>" if columns else "",
             f"<p>and {len(rows) - most} more rows</p>" if len(rows) > most else "",
             "</div>",
         ]
     )
+
+
+def _text(value: object) -> str:
+    return escape(for_html(str(value)))

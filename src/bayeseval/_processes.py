@@ -30,19 +30,31 @@ Result = TypeVar("Result")
 
 @contextlib.contextmanager
 def children_ignore_interrupt() -> Iterator[None]:
-    """Processes started meanwhile ignore Ctrl-C; this process receives it and ends them.
+    """Processes started meanwhile do not receive Ctrl-C; this process does, and ends them.
 
-    A process inherits the signals that are ignored when it starts. A signal mask is not
-    enough: the resource tracker of joblib's processes removes it.
+    A process inherits the signals that are blocked when it starts. One that arrives meanwhile is
+    kept for this process until the end of the block; if it were ignored, it would be lost.
     """
-    if threading.current_thread() is not threading.main_thread():
+    can_block = hasattr(signal, "pthread_sigmask")
+    if not can_block or threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _start_trackers() -> None:
+    """Start the processes that joblib starts before all others: that unblocks Ctrl-C."""
+    if hasattr(signal, "pthread_sigmask"):
+        from multiprocessing import resource_tracker
+
+        from joblib.externals.loky.backend import resource_tracker as of_joblib
+
+        resource_tracker.ensure_running()
+        of_joblib.ensure_running()
 
 
 @contextlib.contextmanager
@@ -136,14 +148,16 @@ def _pieces(
     else:
         from joblib import Parallel, delayed
 
+        _start_trackers()
         run = Parallel(n_jobs=min(jobs, len(items)), return_as="generator_unordered")
         addressed = addresses_command_line()
-        with _joblib_is_quiet():
+        with _joblib_is_quiet(), contextlib.ExitStack() as stack:
             with children_ignore_interrupt():
                 generated = run(
                     delayed(_work_for)(addressed, work, shared, item, position)
                     for position, item in enumerate(items)
                 )
+                stack.callback(generated.close)
             yield from generated
 
 

@@ -140,9 +140,6 @@ def interruptible() -> Iterator[None]:
 
 
 def _as_interrupt(number: int, frame: FrameType | None) -> None:
-    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
-        # While processes are started, which inherit that: it would be lost.
-        raise KeyboardInterrupt
     signal.raise_signal(signal.SIGINT)
 
 

@@ -149,7 +149,8 @@ def _can_be_copied() -> bool:
 
 def _serve(ours: Connection, theirs: Connection, prepare: Callable[[], object]) -> None:
     """Work on what the other process sends until it closes the connection, or is no more."""
-    # Ctrl-C is ignored here, and a command takes this signal for it.
+    # Ctrl-C is for the other process, and a command takes the second signal for it.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     # Otherwise this process would wait for itself.
     ours.close()

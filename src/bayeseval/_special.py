@@ -33,7 +33,12 @@ def refuse_impossible(path: str | Path, *, error: type[BayesevalError] = InputEr
             ) from None
 
 
-def refuse_special(path: str | Path, *, error: type[BayesevalError] = InputError) -> None:
+def refuse_special(
+    path: str | Path,
+    *,
+    error: type[BayesevalError] = InputError,
+    remedy: str = "save its contents to a file and give that",
+) -> None:
     """Refuse what is neither a regular file nor a folder.
 
     A pipe may never give anything, a device may never end, and both can be read only once,
@@ -46,11 +51,13 @@ def refuse_special(path: str | Path, *, error: type[BayesevalError] = InputError
         Links are followed: ``/dev/stdin`` that is a redirected file is that file.
     error : type of BayesevalError
         What is raised.
+    remedy : str
+        What to do; of a path that the user gave by default.
 
     Raises
     ------
     BayesevalError
-        Of the type `error`: what the path is, and what to give in its place.
+        Of the type `error`: what the path is, and what to do.
     """
     refuse_impossible(path, error=error)
     try:
@@ -59,9 +66,7 @@ def refuse_special(path: str | Path, *, error: type[BayesevalError] = InputError
         return
     kind = _kind(status)
     if kind:
-        raise error(
-            f"{path} is {kind}, not a regular file; save its contents to a file and give that"
-        )
+        raise error(f"{path} is {kind}, not a regular file; {remedy}")
 
 
 def _kind(status: os.stat_result) -> str:

@@ -18,6 +18,7 @@ __all__ = [
     "brief",
     "byte_size",
     "counted",
+    "for_html",
     "for_terminal",
     "grouped",
     "has_decimal_comma",
@@ -28,6 +29,7 @@ __all__ = [
     "shorten",
     "show",
     "together",
+    "two_sizes",
     "unbroken",
     "without_unseen",
 ]
@@ -82,6 +84,9 @@ _CHOSEN: Final = re.compile(
 )
 
 
+# Those of C0 and C1, without the tab and the line feed: HTML allows no others, and a terminal that
+# prints a page acts on them.
+_CONTROL: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 # What stands in brackets or quotes runs into no other label.
 _ENCLOSED: Final = re.compile(r"\([^()]*\)|'[^']*'")
 
@@ -140,6 +145,19 @@ def for_terminal(text: str) -> str:
     """
     chosen = {found.start() for found in _CHOSEN.finditer(text)}
     return _escaped(text, _KEPT, chosen)
+
+
+def for_html(text: str) -> str:
+    r"""Text without the control characters that HTML does not allow: they are escaped.
+
+    Tabs, line feeds, and characters that turn or join letters stay. Markup is not escaped here.
+
+    Examples
+    --------
+    >>> for_html("a\x1b[2J <b>")
+    'a\\x1b[2J <b>'
+    """
+    return _CONTROL.sub(lambda found: ascii(found.group())[1:-1], text)
 
 
 def one_line(text: object) -> str:
@@ -271,6 +289,20 @@ def grouped(number: int) -> str:
 def byte_size(number: float) -> str:
     """``"67 MB"``, ``"3.0 GB"``: a size of a file or of memory."""
     return f"{number / 1e6:.0f} MB" if number < 1e9 else f"{number / 1e9:.1f} GB"
+
+
+def two_sizes(size: int, limit: int) -> tuple[str, str]:
+    """Two sizes as :func:`byte_size` gives them, in bytes where they would read alike.
+
+    Examples
+    --------
+    >>> two_sizes(3_000_000_000, 1_073_741_824), two_sizes(1_048_577, 1_048_576)
+    (('3.0 GB', '1.1 GB'), ('1,048,577 bytes', '1,048,576 bytes'))
+    """
+    first, second = byte_size(size), byte_size(limit)
+    if size != limit and first == second:
+        return counted(size, "byte"), counted(limit, "byte")
+    return first, second
 
 
 def counted(number: int, noun: str, plural: str | None = None) -> str:

@@ -11,7 +11,7 @@ import yaml
 from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError
 
 from bayeseval._special import refuse_special
-from bayeseval._text import grouped, show
+from bayeseval._text import grouped, show, two_sizes
 from bayeseval.errors import BayesevalError, InputError, did_you_mean, not_utf8
 
 __all__ = [
@@ -257,10 +257,8 @@ def _text(path: Path, error: type[BayesevalError]) -> str:
     try:
         size = path.stat().st_size
         if size > _MAX_BYTES:
-            raise error(
-                f"{path}: the file has {size / 1e6:,.1f} MB; at most {_MAX_BYTES / 1e6:.1f} MB of"
-                " YAML are read"
-            )
+            has, most = two_sizes(size, _MAX_BYTES)
+            raise error(f"{path}: the file has {has}; at most {most} of YAML are read")
         data = path.read_bytes()
     except OSError as problem:
         raise error(f"{path}: cannot be read: {problem.strerror or problem}") from problem

@@ -71,9 +71,9 @@ def test_a_single_draw_has_no_uncertainty_to_report():
         assert np.isnan(part).all()
 
 
-@pytest.mark.parametrize("ci_prob", [0.0, 1.0, 95, float("nan")])
+@pytest.mark.parametrize("ci_prob", [0.0, 1e-320, 0.00999, 0.99991, 1.0, 95, 99.995, float("nan")])
 def test_impossible_probability_is_refused(ci_prob):
-    with pytest.raises(InputError, match=r"ci_prob must lie between 0 and 1"):
+    with pytest.raises(InputError, match=r"ci_prob must lie between 0.01 and 0.9999, got"):
         interval_summary(np.zeros((3, 1)), ci_prob=ci_prob)
 
 

@@ -316,7 +316,10 @@ def test_estimands_group(tree):
     ("call", "message"),
     [
         (lambda t: disparity_table(t, flavour="latnt"), "did you mean 'latent'"),
-        (lambda t: potential_table(t, ci_prob=95), "between 0 and 1"),
+        (
+            lambda t: potential_table(t, ci_prob=95),
+            r"between 0.01 and 0.9999, got 95; 95 % is 0.95$",
+        ),
         (lambda t: pairwise_table(t, ["language_potential"]), "pairs need a quantity of models"),
         (lambda t: pairwise_table(t, ["standardised_scor"]), "did you mean 'standardised_score'"),
         (lambda t: pairwise_table(t, ["mean_prr"]), "cannot be ranked"),

@@ -6,6 +6,8 @@ import bz2
 import gzip
 import json
 import lzma
+import os
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,9 +15,11 @@ import pyarrow as pa
 import pytest
 
 from bayeseval.errors import InputError
-from bayeseval.readers.base import Head
+from bayeseval.readers.archives import refuse_zip_bomb
+from bayeseval.readers.base import Head, file_bytes
 from bayeseval.readers.compressed import stem_of, suffix_of, unpack
 from bayeseval.records import load
+from bayeseval.records.out_of_core import refuse_large
 from tests.readers.good_files import FIXTURES
 
 TIDY = "model,language,task,score\na,de,x,0.5\na,sw,x,0.25\nb,de,x,0.75\n"
@@ -96,6 +100,22 @@ def test_a_small_file_that_holds_much_is_refused(
     assert unpack(tmp_path / "t.csv.gz", pack(bytes(10)), limit=10) == bytes(10)
     with pytest.raises(InputError, match="larger than 0 MB"):
         unpack(tmp_path / "t.csv.gz", pack(bytes(11)), limit=10)
+
+
+def test_sizes_beyond_a_limit_read_unlike_it(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_bytes(b"")
+    # Nothing of it is stored.
+    os.truncate(path, (1 << 30) + 1)
+    two = "has 1,073,741,825 bytes(;|, and) at most 1,073,741,824 bytes are read"
+    with pytest.raises(InputError, match=f"the file {two}"):
+        file_bytes(path)
+    with pytest.raises(InputError, match=f"the file {two} into memory; memory='2GB' reduces"):
+        refuse_large([path])
+    with zipfile.ZipFile(tmp_path / "t.zip", "w") as archive:
+        archive.writestr("a", b"12345")
+    with pytest.raises(InputError, match="the unpacked file has 5 bytes; at most 4 bytes are read"):
+        refuse_zip_bomb(tmp_path / "t.zip", limit=4)
 
 
 def test_what_cannot_be_unpacked_says_what_to_do(tmp_path: Path) -> None:

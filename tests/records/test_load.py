@@ -220,6 +220,26 @@ def test_aggregate_rows_are_dropped_counted_and_named(tmp_path: Path) -> None:
     assert group.first == f"{path}, line 4"
 
 
+def test_a_language_that_is_an_average_may_be_left_out_on_request(tmp_path: Path) -> None:
+    """Its rows are left out already, and are counted once."""
+    path = _text(
+        tmp_path / "t.csv",
+        f"{HEAD}\ngpt,en,a,80\ngpt,sw,a,60\ngpt,avg,a,70\nbloom,en,a,50\nbloom,de,a,5\n"
+        "bloom,sw,a,52\nbloom,avg,a,51\nbloom,AVG,a,51\n",
+    )
+    mapping = _text(tmp_path / "m.yaml", "drop: {language: [avg, de]}\n")
+    report = load(path, mapping_file=mapping).report
+    assert [(group.reason, group.counts, group.first) for group in report.dropped] == [
+        ("aggregate rows, not a language", (("AVG", 1), ("avg", 2)), f"{path}, line 4"),
+        ("language left out on request (drop)", (("de", 1),), f"{path}, line 6"),
+    ]
+    assert (report.n_rows_read, report.n_records, report.n_dropped) == (8, 4, 4)
+    assert load(path, drop={"language": ["avg"]}).report.n_dropped == 3
+    # One that the file does not have is a slip.
+    with pytest.raises(InputError, match=r"drop: no language 'mean'.* \(languages: en, sw, de\)"):
+        load(path, drop={"language": ["mean"]})
+
+
 def test_models_and_tasks_that_are_averages_are_dropped_and_named(tmp_path: Path) -> None:
     path = _text(
         tmp_path / "t.csv",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -248,6 +249,15 @@ def test_a_table_of_every_fit_is_missing(copy: Path, name: str) -> None:
     path.unlink()
     said = f"{path} is missing, or run.json does not list it; restore the file, or run the command"
     assert refused(copy) == f"{said} that wrote the folder again"
+
+
+@pytest.mark.parametrize("name", ["model_ranking", "checks"])
+def test_a_pipe_in_the_place_of_a_table_is_named(copy: Path, name: str) -> None:
+    path = copy / "tables" / f"{name}.csv"
+    path.unlink()
+    os.mkfifo(path)
+    again = "restore the file, or run the command that wrote the folder again"
+    assert refused(copy) == f"{path} is a pipe, not a regular file; {again}"
 
 
 def test_a_table_that_a_run_file_does_not_list_is_missing(copy: Path) -> None:

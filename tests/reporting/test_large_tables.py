@@ -37,7 +37,10 @@ def test_a_page_goes_without_tables_that_are_too_large(
     said = capsys.readouterr().err
     for name in large:
         assert f"{name}.csv is too large for a page, which is made without it" in said
-    assert "Language potential" in render_page(found)
+    page = render_page(found)
+    assert "Language potential" in page
+    # Nor does a table on it name their files.
+    assert "tables/model_language.csv" not in page
 
 
 def test_other_tables_of_that_size_are_damaged(

@@ -90,6 +90,9 @@ def test_models_are_those_of_the_csv(results: SavedResults, page: Element) -> No
     gaps = results.tables["model_language"].set_index(["model", "language"])
     named = pd.MultiIndex.from_frame(table[["model", "worst_language"]])
     assert evenness.column("gap there") == interval_texts(gaps.loc[named], "gap")
+    files = "All digits: tables/model_ranking.csv"
+    assert evenness.all("p")[-1].text == f"{files} and tables/model_language.csv"
+    assert ranking.all("p")[-1].text == files
     assert ranking.column("P(best)") == [probability_text(p) for p in table["p_best"]]
     assert ranking.column("records") == [str(n) for n in table["n_records"]]
 
@@ -266,6 +269,47 @@ def test_names_are_text(html: str, page: Element) -> None:
     assert sorted(cells) == sorted(MODELS)
     options = [one.text for one in page.of("model-language-select").all("option")]
     assert sorted(options) == sorted(MODELS)
+
+
+def test_control_characters_of_a_result_are_escaped(results: SavedResults) -> None:
+    """Of a folder that somebody sent: a terminal acts on them, and HTML does not allow them."""
+    mark = "\x1b[31m\x00\r\x7f\x9b\u202e"
+    escaped = "\\x1b[31m\\x00\\r\\x7f\\x9b\u202e"
+    run = {
+        **results.run,
+        **{name: f"{results.run[name]}{mark}" for name in ("benchmark", "created_at")},
+        "spec": {**results.run["spec"], "name": f"crossed{mark}"},
+        "versions": {"bayeseval": f"9.9{mark}"},
+    }
+    texts = {"model", "model_a", "model_b", "language", "level", "component", "check", "sentence"}
+    tables = {
+        name: table.assign(
+            **{
+                one: table[one].where(table[one] == "", table[one] + mark)
+                for one in texts & {*table}
+            }
+        )
+        for name, table in results.tables.items()
+    }
+    html = render_page(
+        replace(results, path=results.path.with_name(f"r{mark}"), run=run, tables=tables)
+    )
+    # The library is not of the folder.
+    before, _, after = html.partition(chart_library())
+    assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f]", before + after)
+    page = read_page(html)
+    (title,) = page.all("title")
+    assert title.text.startswith(f"table{escaped}: model crossed{escaped}, engine")
+    generator = [one for one in page.all("meta") if one.attributes.get("name") == "generator"]
+    assert generator[0].attributes["content"] == f"bayeseval 9.9{escaped}"
+    (footer,) = page.all("footer")
+    assert f"from the folder r{escaped}." in footer.text
+    assert f"residual{escaped}" in page.of("components-table").column("component")
+    assert f"{ARABIC}{escaped}" in page.of("ranking").column("model")
+    assert f"{ARABIC}{escaped}" in {one.text for one in page.of("models").all("bdi")}
+    # A script reads the labels as they are.
+    labels = json.dumps(json.loads(page.of("potential-spec").text), ensure_ascii=False)
+    assert json.dumps(f"sw{mark}", ensure_ascii=False)[1:-1] in labels
 
 
 def test_names_that_run_from_right_to_left_turn_nothing_else(page: Element) -> None:

@@ -191,7 +191,7 @@ class Situation:
         """Command that shows the scale of every task, and how to declare those not known."""
         return wording(
             "records.report.notes",
-            f"bayeseval validate {shlex.quote(self.benchmark)} {self.options}".rstrip(),
+            f"bayeseval validate {shell_quoted(self.benchmark)} {self.options}".rstrip(),
         )
 
     def fit(self, model: str) -> str:

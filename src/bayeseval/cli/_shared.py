@@ -286,7 +286,7 @@ CiProb = Annotated[
     float,
     typer.Option(
         metavar="P",
-        help="Probability of the equal-tailed intervals.",
+        help="Probability of the equal-tailed intervals, 0.01 to 0.9999.",
         rich_help_panel=OUTPUT,
     ),
 ]
@@ -471,13 +471,16 @@ def write_report(folder: Path, progress: Progress | None = None) -> Path:
     from bayeseval.output.store import results_saved
 
     remedy = f"bayeseval report {shell_quoted(str(folder))} writes it"
-    with results_saved(folder, ["the report"], remedy):  # Ctrl-C during imports included
+    with results_saved(folder, ["the report"], remedy, refuses_again=True):  # Ctrl-C in imports
         from bayeseval.reporting import read_saved
-        from bayeseval.reporting.page import REPORT_FILE, write_page
+        from bayeseval.reporting.page import REPORT_FILE, render_page, save_page
 
         if progress is not None:
             progress("writing the report", 0, 1, "")
-        page = write_page(read_saved(folder), folder / REPORT_FILE)
+        saved = read_saved(folder)
+        html = render_page(saved)
+    with results_saved(folder, ["the report"], remedy):
+        page = save_page(saved, html, folder / REPORT_FILE)
     if progress is not None:
         with results_saved(folder, [], ""):
             progress("writing the report", 1, 1, "")

@@ -38,7 +38,6 @@ from bayeseval.cli._shared import (
     with_reading,
     write_report,
 )
-from bayeseval.errors import InputError
 
 if TYPE_CHECKING:
     from bayeseval._typing import Figures, Progress
@@ -118,13 +117,13 @@ def fit(
     from bayeseval._progress import progress_bar
     from bayeseval._second_process import second_process
     from bayeseval.engines import SamplerSettings
+    from bayeseval.estimands.arrays import as_ci_prob
     from bayeseval.fitting.prepared import Origin, prepare
     from bayeseval.output._style import load_drawing
     from bayeseval.output.store import check_target
     from bayeseval.spec import AUTO, load_spec
 
-    if not 0.0 < ci_prob < 1.0:
-        raise InputError(f"--ci-prob must lie between 0 and 1, got {ci_prob:g}")
+    as_ci_prob(ci_prob)
     settings = SamplerSettings(
         draws=draws,
         tune=tune,

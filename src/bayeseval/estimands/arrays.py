@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from numbers import Real
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
+from bayeseval._text import show
 from bayeseval._typing import Bools, Floats, Index
 from bayeseval.errors import InputError, argument
 
 __all__ = [
     "GUARD_LIMIT",
     "Interval",
+    "as_ci_prob",
     "drop_meaningless",
     "finite_sd",
     "interval_summaries",
@@ -25,6 +28,9 @@ __all__ = [
 
 #: A quantity that is undefined in more than this share of its draws is not reported.
 GUARD_LIMIT = 0.01
+# Probabilities of intervals. Four digits of a percentage tell those in between from 0 and 100 %,
+# and beyond them an interval is the median, or the range of all draws.
+_CI_PROBS: Final = (0.01, 0.9999)
 # Draws that are sorted at once: 32 MB; and columns of a block, however many draws there are.
 _BLOCK = 4_000_000
 _LEAST_COLUMNS = 64
@@ -41,6 +47,31 @@ class Interval(NamedTuple):
     sd: Floats
     lower: Floats
     upper: Floats
+
+
+def as_ci_prob(value: object) -> float:
+    """The argument ``ci_prob``, the probability inside of intervals, as ``float``.
+
+    Raises
+    ------
+    InputError
+        If it is no number between 0.01 and 0.9999.
+    """
+    least, most = _CI_PROBS
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise InputError(f"{argument('ci_prob')} must be a number, got {show(value)}")
+    try:
+        prob = float(value)
+    except OverflowError:
+        prob = math.inf
+    if least <= prob <= most:
+        return prob
+    # All digits: rounded, one just outside would be a limit.
+    got = repr(prob).removesuffix(".0")
+    percent = f"; {got} % is {prob / 100.0:g}" if 1.0 < prob <= 100.0 * most else ""
+    raise InputError(
+        f"{argument('ci_prob')} must lie between {least:g} and {most:g}, got {got}{percent}"
+    )
 
 
 def interval_summary(draws: Floats, *, ci_prob: float) -> Interval:
@@ -62,7 +93,7 @@ def interval_summary(draws: Floats, *, ci_prob: float) -> Interval:
     Raises
     ------
     InputError
-        If `ci_prob` is not between 0 and 1.
+        If `ci_prob` is not between 0.01 and 0.9999.
     """
     return interval_summaries(draws, [ci_prob])[0]
 
@@ -89,9 +120,7 @@ def interval_summaries(
     ranks : bool
         Summarise as :func:`rank_summary`, otherwise as :func:`interval_summary`.
     """
-    for ci_prob in ci_probs:
-        if not (isinstance(ci_prob, Real) and 0.0 < ci_prob < 1.0):
-            raise InputError(f"{argument('ci_prob')} must lie between 0 and 1, got {ci_prob!r}")
+    ci_probs = [as_ci_prob(prob) for prob in ci_probs]
     values = np.asarray(draws, dtype=np.float64)
     shape = values.shape[1:]
     columns = values.reshape(len(values), -1)

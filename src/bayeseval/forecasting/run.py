@@ -329,8 +329,8 @@ def _fit_with_covariate(run: Mapping[str, Any], wanted: CovariateSource = None) 
         value = str(wanted) if isinstance(wanted, str | Path) else None
         return "fit one with " + wording(
             f"be.fit(records, {AUTO!r}, covariate={'covariate' if value is None else repr(value)})",
-            f"bayeseval fit --benchmark {shlex.quote(table)}{options} --model {AUTO} "
-            f"--covariate {shlex.quote(value or 'FILE')}",
+            f"bayeseval fit --benchmark {shell_quoted(table)}{options} --model {AUTO} "
+            f"--covariate {shell_quoted(value or 'FILE')}",
         )
     given = "" if own else wording(f", covariate={_SHIPPED!r}", f" --covariate {_SHIPPED}")
     advice = "fit one with " + wording(

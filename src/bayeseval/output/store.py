@@ -312,7 +312,9 @@ def add_files(
 
 
 @contextmanager
-def results_saved(folder: Path, lacking: Sequence[str], remedy: str) -> Iterator[None]:
+def results_saved(
+    folder: Path, lacking: Sequence[str], remedy: str, *, refuses_again: bool = False
+) -> Iterator[None]:
     """Say with whatever ends this step that the results are saved, and how to get the rest.
 
     Parameters
@@ -322,7 +324,7 @@ def results_saved(folder: Path, lacking: Sequence[str], remedy: str) -> Iterator
     lacking : sequence of str
         What an end of this step leaves out.
     remedy : str
-        How to add that.
+        How to add that; with `refuses_again` it is not said where this step refuses something.
     """
     try:
         yield
@@ -331,7 +333,8 @@ def results_saved(folder: Path, lacking: Sequence[str], remedy: str) -> Iterator
     except BaseException as error:
         note = f"the results are saved in {folder}"
         if lacking:
-            note += f", without {' and '.join(lacking)}; {remedy}"
+            helps = not (refuses_again and isinstance(error, BayesevalError))
+            note += f", without {' and '.join(lacking)}" + (f"; {remedy}" if helps else "")
         if isinstance(error, BayesevalError):
             # Shown in one line, without notes.
             raise type(error)(f"{error}; {note}") from error

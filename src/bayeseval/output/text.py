@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import operator
+import os
 import re
 import shutil
 import sys

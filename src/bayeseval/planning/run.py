@@ -19,6 +19,7 @@ from bayeseval._arguments import as_number, as_texts
 from bayeseval._calls import explained
 from bayeseval._text import any_of, counted, grouped
 from bayeseval.errors import InputError, argument, did_you_mean
+from bayeseval.estimands.arrays import as_ci_prob
 from bayeseval.estimands.plan_variances import (
     Facet,
     PlanVariances,
@@ -145,8 +146,7 @@ def plan(
         "target_probability", target_probability, above=0.5, below=1.0
     )
     test_size = number_between("test_size", test_size, above=0.0)
-    ci_prob = as_number(argument("ci_prob"), ci_prob)
-    number_between("ci_prob", ci_prob, above=0.0, below=1.0)
+    ci_prob = as_ci_prob(ci_prob)
     fixed_facets = _facets(fixed)
     costs = read_costs(
         costs,

@@ -8,7 +8,7 @@ import zlib
 from pathlib import Path
 from typing import Final
 
-from bayeseval._text import byte_size, plain
+from bayeseval._text import byte_size, plain, two_sizes
 from bayeseval.errors import InputError
 from bayeseval.readers.base import MAX_BYTES
 
@@ -58,9 +58,8 @@ def refuse_zip_bomb(
     ) as problem:
         raise InputError(f"{path}: damaged ZIP archive: {plain(str(problem))[:200]}") from problem
     if size > limit:
-        raise InputError(
-            f"{path}: the unpacked file has {byte_size(size)}; at most {byte_size(limit)} are read"
-        )
+        has, most = two_sizes(size, limit)
+        raise InputError(f"{path}: the unpacked file has {has}; at most {most} are read")
     if most_times is not None and size > _SMALL + most_times * packed:
         raise InputError(
             f"{path}: the unpacked file has {byte_size(size)}, more than "

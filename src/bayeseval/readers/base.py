@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from bayeseval._special import refuse_special
-from bayeseval._text import Note, byte_size, counted, plain, show
+from bayeseval._text import Note, byte_size, counted, plain, show, two_sizes
 from bayeseval._typing import Progress
 from bayeseval.errors import InputError, not_utf8
 from bayeseval.readers.compressed import unpack, unpacked_pieces, unpacked_start, within
@@ -260,9 +260,8 @@ def file_bytes(path: Path, *, limit: int = MAX_BYTES) -> bytes:
     try:
         size = path.stat().st_size
         if size > limit:
-            raise InputError(
-                f"{path}: the file has {byte_size(size)}; at most {byte_size(limit)} are read"
-            )
+            has, most = two_sizes(size, limit)
+            raise InputError(f"{path}: the file has {has}; at most {most} are read")
         data = path.read_bytes()
     except OSError as problem:
         raise InputError(f"{path}: cannot be read: {problem.strerror or problem}") from problem

@@ -12,6 +12,7 @@ from bayeseval.errors import InputError, did_you_mean, wording
 from bayeseval.readers.aggregates import is_aggregate, is_average
 from bayeseval.readers.columns import LABELS
 from bayeseval.readers.raw import Dropped
+from bayeseval.records.parts import NO_LANGUAGE
 from bayeseval.records.stack import Stack
 
 __all__ = ["leave_out", "leave_out_levels", "merge_dropped"]
@@ -59,15 +60,17 @@ def leave_out(
                 f" (allowed: {', '.join(LABELS)})"
             )
         known = stack.labels[factor].present()
+        gone = _left_out_before(stack) if factor == "language" else set()
         for label in labels:
-            if label not in known:
+            if label not in known and label not in gone:
                 raise InputError(
                     f"{stack.source}: drop: no {factor} {label!r}{did_you_mean(label, known)}"
                     f" ({factor}s: {shorten(known, limit=15)})"
                 )
-        if labels:
+        there = [label for label in labels if label in known]
+        if there:
             reason = f"{factor} left out on request (drop)"
-            stack, group = _without(stack, factor, labels, reason)
+            stack, group = _without(stack, factor, there, reason)
             dropped.append(group)
     for factor in ("model", "task") if averages else ():
         names = _named_as_averages(stack, factor)
@@ -116,6 +119,12 @@ def _without(
     counts = {label: int(rows[coded.among({label})].sum()) for label in labels}
     group = Dropped(reason, tuple(sorted(counts.items())), _first(stack, excluded))
     return stack.take(~excluded), group
+
+
+def _left_out_before(stack: Stack) -> set[str]:
+    """Languages that are named as averages, whose rows were left out file by file."""
+    groups = [group for part in stack.parts for group in part.dropped]
+    return {label for group in groups if group.reason == NO_LANGUAGE for label, _ in group.counts}
 
 
 def _named_as_averages(stack: Stack, factor: str) -> dict[str, bool]:

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from bayeseval._text import byte_size, show
+from bayeseval._text import show, two_sizes
 from bayeseval._typing import Progress
 from bayeseval.errors import InputError, argument, wording
 from bayeseval.readers.base import MAX_BYTES
@@ -102,9 +102,10 @@ def refuse_large(files: Sequence[Path]) -> None:
     for one in files:
         size = one.stat().st_size
         if size > MAX_BYTES and suffix_of(one) in SCANNED_SUFFIXES:
+            has, most = two_sizes(size, MAX_BYTES)
             raise InputError(
-                f"{one}: the file has {byte_size(size)}, and at most {byte_size(MAX_BYTES)} are"
-                f" read into memory; {way} reduces the rows while they are read"
+                f"{one}: the file has {has}, and at most {most} are read into memory;"
+                f" {way} reduces the rows while they are read"
             )
 
 

@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 
 from bayeseval._progress import notice
+from bayeseval._special import refuse_special
 from bayeseval._text import grouped, show
 from bayeseval.errors import InputError
 from bayeseval.fitting.provenance import sampling_path
@@ -251,6 +252,8 @@ def read_saved(folder: str | Path) -> SavedResults:
         one for one in listed if one.parent == PurePosixPath(_TABLES) and one.suffix == ".csv"
     ]
     check_inside(path, [str(one) for one in wanted])
+    for one in wanted:
+        refuse_special(path / one, remedy=_REMEDY)
     there = [one for one in wanted if (path / one).is_file()]
     left_out = {one.stem for one in there if one.stem in _GROWING and _is_large(path / one)}
     read = [one for one in there if one.stem not in left_out]

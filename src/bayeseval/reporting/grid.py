@@ -133,6 +133,8 @@ class Grid:
     summary : Grid, optional
         Shown in the place of a table with more than :data:`MOST_ROWS` rows; left out, its
         first and last rows are.
+    further_csv : str
+        Another file of the folder, with the digits of the columns that `csv` lacks.
     """
 
     id: str
@@ -142,6 +144,7 @@ class Grid:
     closed: str = ""
     summary: Grid | None = field(default=None)
     kind: str = "grid"
+    further_csv: str = ""
 
     @property
     def n_rows(self) -> int:

@@ -37,6 +37,7 @@ from bayeseval.reporting.summary import Facts, model_sentences
 __all__ = ["models_section"]
 
 _GAPS: Final = "sd of gaps"
+_GAP_THERE: Final = "gap there"
 _EQUAL_GAPS: Final = (
     " CV-PRR, equal gaps: what CV-PRR would be with the same gap in every language."
 )
@@ -121,7 +122,8 @@ def _evenness_grid(facts: Facts, ranking: pd.DataFrame) -> Grid:
     ]
     if facts.has("model_language"):
         there = lowest_gaps(ranking, facts.tables["model_language"])
-        columns.append(intervals("gap there", there, "gap", bars=False, note=facts.unit))
+        columns.append(intervals(_GAP_THERE, there, "gap", bars=False, note=facts.unit))
+    kept = _known(columns)
     return Grid(
         "evenness",
         "Evenness of models over languages, in the order of the ranking. sd of gaps: sd over "
@@ -129,8 +131,9 @@ def _evenness_grid(facts: Facts, ranking: pd.DataFrame) -> Grid:
         "0 is even. Lowest gap in: the language with the lowest posterior mean gap; the "
         "lowest true gap may be in another one."
         + (_EQUAL_GAPS if ranking["cv_prr_constant_gap"].notna().any() else ""),
-        _known(columns),
+        kept,
         csv="tables/model_ranking.csv",
+        further_csv="tables/model_language.csv" if kept[-1].name == _GAP_THERE else "",
     )
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from bayeseval import names
-from bayeseval._text import grouped, unbroken
+from bayeseval._text import for_html, grouped, unbroken
 from bayeseval.output._files import to_json
 from bayeseval.output.language_names import name_and_code
 from bayeseval.output.store import add_files, replace_file, write_text
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from jinja2 import Environment
     from markupsafe import Markup
 
-__all__ = ["REPORT_FILE", "render_page", "write_page"]
+__all__ = ["REPORT_FILE", "render_page", "save_page", "write_page"]
 
 #: Name of the page inside a result folder.
 REPORT_FILE: Final = "report.html"
@@ -51,6 +51,8 @@ _OTHER_DIRECTION: Final = re.compile(
 )
 
 
+# What would end a script element, a line of a script, or act on a terminal.
+_NOT_IN_SCRIPTS: Final = re.compile("[<>&\u2028\u2029\x7f-\x9f]")
 # An option with its value, as in "try --model crossed".
 _OPTION: Final = re.compile(r"(--[a-z][a-z-]*(?: [a-z_]+)?)")
 
@@ -75,8 +77,13 @@ def write_page(results: SavedResults, path: str | Path) -> Path:
     InputError
         If the file cannot be written.
     """
+    return save_page(results, render_page(results), path)
+
+
+def save_page(results: SavedResults, html: str, path: str | Path) -> Path:
+    """Write a page of these results, as :func:`write_page` does."""
     target = Path(path)
-    write = partial(write_text, render_page(results))
+    write = partial(write_text, html)
     # A link that came with the folder is replaced, not the file that it leads to.
     if target.parent.resolve() == results.path.resolve():
         # Listed in the run file, so that it goes with the results it was made from.
@@ -160,7 +167,7 @@ def _isolating(facts: Facts, *, most: int | None = None) -> Any:
     """
     from markupsafe import Markup
 
-    labels = list(dict.fromkeys(_labels(facts)))
+    labels = list(dict.fromkeys(map(for_html, _labels(facts))))
     # Of all labels together, so that different ones stay different.
     short = {}
     if most is not None:
@@ -177,17 +184,18 @@ def _isolating(facts: Facts, *, most: int | None = None) -> Any:
     )
     pattern = re.compile("|".join(map(re.escape, odd))) if odd else None
 
-    def isolate(text: object) -> Markup:
+    def isolate(value: object) -> Markup:
+        text = for_html(str(value))
         if pattern is None:
-            return _with_options(unbroken(str(text)))
+            return _with_options(unbroken(text))
         parts, start = [], 0
-        for match in pattern.finditer(str(text)):
-            parts.append(_with_options(unbroken(str(text)[start : match.start()])))
+        for match in pattern.finditer(text):
+            parts.append(_with_options(unbroken(text[start : match.start()])))
             label = match.group()
             title = Markup(' title="{}"').format(label) if label in cut else ""
             parts.append(Markup("<bdi{}>{}</bdi>").format(title, cut.get(label, label)))
             start = match.end()
-        parts.append(_with_options(unbroken(str(text)[start:])))
+        parts.append(_with_options(unbroken(text[start:])))
         return Markup("").join(parts)
 
     return isolate
@@ -219,6 +227,7 @@ def _environment() -> Environment:
     environment = Environment(
         loader=FileSystemLoader(_TEMPLATES),
         autoescape=True,
+        finalize=_printed,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
@@ -228,14 +237,20 @@ def _environment() -> Environment:
     return environment
 
 
+def _printed(value: object) -> object:
+    """What an expression of the template prints: texts without control characters.
+
+    Markup is made here, of texts that have none, or is a script or a style of ours.
+    """
+    return for_html(value) if type(value) is str else value
+
+
 def _script_json(value: object) -> Markup:
     """JSON that can stand inside a script element, whatever texts are in it."""
     from markupsafe import Markup
 
-    text = to_json(value)
-    for character in "<>&\u2028\u2029":
-        text = text.replace(character, f"\\u{ord(character):04x}")
-    return Markup(text)
+    # JSON escapes the other control characters itself.
+    return Markup(_NOT_IN_SCRIPTS.sub(lambda c: f"\\u{ord(c.group()):04x}", to_json(value)))
 
 
 @lru_cache
