@@ -348,6 +348,13 @@ def test_tables_that_do_not_go_together(copy: Path) -> None:
     assert edit_table(copy, "model_language", ",l1,", ",l99,").startswith(
         "language 'l99' is not in language_potential.csv;"
     )
+    of_models, of_languages = "standardised_score,", "language_potential,"
+    assert edit_table(
+        copy, "rank_probabilities", f"{of_models}{first},", f"{of_models}x,"
+    ).startswith("model 'x' is not in model_ranking.csv;")
+    assert edit_table(
+        copy, "rank_probabilities", f"{of_languages}l1,", f"{of_languages}x,"
+    ).startswith("language 'x' is not in language_potential.csv;")
     header, row = ranking.splitlines()[:2]
     assert "not a table (no rows)" in edit_table(copy, "model_ranking", ranking, f"{header}\n")
     # Every row has cells in excess: pandas takes the first ones for an index.

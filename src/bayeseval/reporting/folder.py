@@ -12,6 +12,7 @@ from typing import Any, Final, Literal
 import numpy as np
 import pandas as pd
 
+from bayeseval import names
 from bayeseval._progress import notice
 from bayeseval._special import refuse_special
 from bayeseval._text import grouped, show
@@ -126,6 +127,11 @@ _TOGETHER: Final[Mapping[ResultKind, tuple[str, ...]]] = {
     ),
     "comparison": ("comparison",),
     "sensitivity": ("sensitivity",),
+}
+# What ranks the levels of these tables.
+_RANKED: Final[Mapping[str, str]] = {
+    "model_ranking": names.STANDARDISED_SCORE,
+    "language_potential": names.LANGUAGE_POTENTIAL,
 }
 # Every result has these, with rows.
 _FILLED: Final = ("model_ranking", "language_potential", "variance_components", "comparison")
@@ -311,8 +317,11 @@ def _refuse_strangers(path: Path, tables: Mapping[str, pd.DataFrame]) -> None:
         known = {"", *tables[main][label]}
         for name in _KEYS.keys() & tables.keys():
             table = tables[name]
-            for column in (label, f"{label}_a", f"{label}_b"):
-                others = set(table[column]) - known if column in table else set()
+            cells = [table[one] for one in (label, f"{label}_a", f"{label}_b") if one in table]
+            if name == "rank_probabilities":
+                cells = [table.loc[table["quantity"] == _RANKED[main], "level"]]
+            for column in cells:
+                others = set(column) - known
                 if others:
                     raise InputError(
                         f"{path / _TABLES / name}.csv is damaged: {label} {show(min(others))} is "

@@ -378,9 +378,10 @@ def description_text(table: pd.DataFrame) -> str:
         "CV-PRR": interval_texts(table, "cv_prr"),
         "records": [f"{count}" for count in table["n_records"]],
     }
-    heading = (
+    heading = wrapped(
         "Published description: scores over potential, each model on the pairs it was tested on"
-        f"{_models_label(len(table), 'tables/model_disparity.csv')}"
+        f"{_models_label(len(table), 'tables/model_disparity.csv')}",
+        indent="",
     )
     reasons = table.loc[table["note"] != "", [names.MODEL, "note"]]
     notes = [f"{model}: {note}" for model, note in reasons.itertuples(index=False)]
