@@ -7,10 +7,12 @@ import sys
 from pathlib import Path
 
 import duckdb
+import pandas as pd
 import pytest
 
 from bayeseval.errors import InputError
 from bayeseval.output.store import read_json, read_tree
+from bayeseval.readers.tabular import read_table
 from bayeseval.records import load
 from tests.records import hostile
 
@@ -88,9 +90,9 @@ def test_rows_that_nothing_fills(tmp_path: Path) -> None:
 def test_keys_that_records_do_not_share(tmp_path: Path) -> None:
     import json
 
-    records = [{"model": "a", "language": "en", "score": 1, f"k{i}": 1} for i in range(20_000)]
+    records = [{"model": "a", "language": "en", "score": 1, f"k{i}": 1} for i in range(15_000)]
     assert refusal(tmp_path, hostile.text("t.json", json.dumps(records))) == (
-        ": 20,000 records with 20,003 different keys; the records of a table have the same keys"
+        ": 15,000 records with 15,003 different keys; the records of a table have the same keys"
     )
 
 
@@ -466,3 +468,27 @@ def test_a_score_that_is_a_far_date_is_one_line(tmp_path: Path) -> None:
     duckdb.sql(f"COPY (SELECT {row}) TO '{path}' (FORMAT parquet)")
     with pytest.raises(InputError, match=r"row 1, column 'score': score '.*' is not a num"):
         load(path, memory="1GB")
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".jsonl", ".json", ".parquet"])
+def test_more_columns_than_a_spreadsheet_has(suffix: str, tmp_path: Path) -> None:
+    """Every column takes its time, however few rows there are."""
+    row = {"model": "a", "language": "de", "task": "t", "score": 50.0}
+    wide = {f"x{i}": 1 for i in range(16_381)}
+    for extra, refused in ((wide, True), (dict(list(wide.items())[1:]), False)):
+        path = tmp_path / f"{refused}{suffix}"
+        table = pd.DataFrame([row | extra])
+        if suffix == ".parquet":
+            table.to_parquet(path)
+        elif suffix == ".csv":
+            table.to_csv(path, index=False)
+        else:
+            lines = suffix == ".jsonl"
+            table.to_json(path, orient="records", lines=lines)
+        if not refused:
+            assert len(read_table(path).columns) == 16_384
+            continue
+        what = "different keys" if "json" in suffix else "columns"
+        with pytest.raises(InputError) as caught:
+            read_table(path)
+        assert str(caught.value) == f"{path}: 16,385 {what}; at most 16,384 are read"

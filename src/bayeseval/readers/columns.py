@@ -264,7 +264,7 @@ def _without_mean(score: str) -> str:
     return re.sub(r"(?<=.)[\s_\-.]+mean$", "", score, flags=re.IGNORECASE)
 
 
-@lru_cache(maxsize=1 << 16)
+@lru_cache(maxsize=1 << 18)
 def _fold(name: str) -> str:
     return re.sub(r"[\s_\-.]+", "", unicodedata.normalize("NFKC", name).casefold())
 

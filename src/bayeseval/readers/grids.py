@@ -19,7 +19,7 @@ from bayeseval.errors import InputError
 from bayeseval.readers.archives import is_workbook, refuse_zip_bomb
 from bayeseval.readers.base import Head, decode, file_bytes
 from bayeseval.readers.compressed import stem_of, suffix_of
-from bayeseval.readers.tabular import header_of
+from bayeseval.readers.tabular import MAX_COLUMNS, header_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -44,8 +44,7 @@ _FEW_LINES: Final = 4
 _LONG_LINES: Final = 1 << 23
 # A link in Markdown: its text is what is seen.
 _LINK: Final = re.compile(r"(?<!!)\[([^\[\]]{1,300})\]\([^()\s]{1,2000}\)")
-# As many columns as a spreadsheet can have, and columns that one macro may span.
-_MAX_COLUMNS: Final = 16_384
+# Columns that one macro may span.
 _MAX_SPAN: Final = 1000
 # No number that is printed with its error is longer; some patterns look at a text twice.
 _MAX_NUMBER: Final = 200
@@ -251,11 +250,11 @@ def _latex(text: str, path: Path) -> Iterator[Grid]:
         for piece in re.split(r"\\\\(?:\[[^\]]*\])?|\\tabularnewline", body):
             lead = len(piece) - len(piece.lstrip())
             cells = _latex_row(piece)
-            if len(cells) > _MAX_COLUMNS:
+            if len(cells) > MAX_COLUMNS:
                 raise InputError(
                     f"{path}, line {line + piece[:lead].count(chr(10))}: a row has"
                     f" {grouped(len(cells))} columns;"
-                    f" at most {grouped(_MAX_COLUMNS)} are read"
+                    f" at most {grouped(MAX_COLUMNS)} are read"
                 )
             if any(cells):
                 rows.append(cells)
@@ -318,7 +317,7 @@ def _latex_row(piece: str) -> list[str]:
         text = _latex_text(cell)
         # The cells that a wide one covers carry its text, as a header of groups needs it.
         cells += [text] * (min(int(span[1]), _MAX_SPAN) if span is not None else 1)
-        if len(cells) > _MAX_COLUMNS:
+        if len(cells) > MAX_COLUMNS:
             break
     return cells
 

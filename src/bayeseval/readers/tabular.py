@@ -27,6 +27,7 @@ from bayeseval.readers.raw import Nested, RawTable, make_table
 from bayeseval.readers.typed import typed_cells
 
 __all__ = [
+    "MAX_COLUMNS",
     "TABULAR_SUFFIXES",
     "EmptyTableError",
     "delimiter_of",
@@ -36,6 +37,8 @@ __all__ = [
     "read_table",
 ]
 
+#: As many as a spreadsheet can have.
+MAX_COLUMNS: Final = 16_384
 TABULAR_SUFFIXES: Final = (".csv", ".tsv", ".json", ".jsonl", ".ndjson", ".parquet", ".pq")
 
 _JSON_SUFFIXES = (".json", ".jsonl", ".ndjson")
@@ -142,7 +145,9 @@ def header_of(text: str) -> str:
 def _read_delimited(text: str, source: str, suffix: str) -> RawTable:
     lines = io.StringIO(text, newline="")
     first = next(line for line in lines if line.strip())
-    delimiter = delimiter_of(header_of(text), suffix)
+    header = header_of(text)
+    delimiter = delimiter_of(header, suffix)
+    _refuse_wide(header.count(delimiter) + 1, source)
     if len(text) > _LARGE:
         unquoted = _read_unquoted(text, first, source, delimiter)
         if unquoted is not None:
@@ -179,6 +184,14 @@ def _read_delimited(text: str, source: str, suffix: str) -> RawTable:
         )
     columns = zip(*body, strict=True)
     return make_table(source, "line", starts[1:], zip(header, columns, strict=True))
+
+
+def _refuse_wide(n_columns: int, source: str, what: str = "columns") -> None:
+    """Bound the time that small files take: most of a column's is not that of its cells."""
+    if n_columns > MAX_COLUMNS:
+        raise InputError(
+            f"{source}: {grouped(n_columns)} {what}; at most {grouped(MAX_COLUMNS)} are read"
+        )
 
 
 def _read_unquoted(text: str, first: str, source: str, delimiter: str) -> RawTable | None:
@@ -298,6 +311,7 @@ def _from_records(records: list[Any], numbers: Iterable[int], source: str, place
                 f" got {show(record)}"
             )
     keys = dict.fromkeys(key for record in records for key in record)
+    _refuse_wide(len(keys), source, "different keys")
     filled = sum(map(len, records))
     if len(keys) * len(records) > max(_FEW_CELLS, _MAX_SPARSE * filled):
         raise InputError(
@@ -319,6 +333,7 @@ def _read_parquet(data: bytes, source: str) -> RawTable:
     try:
         metadata = pq.read_metadata(pa.BufferReader(data))
         rows = metadata.num_rows
+        _refuse_wide(metadata.num_columns, source)
         if rows > max(_FEW_ROWS, _ROWS_PER_BYTE * len(data)):
             raise InputError(
                 f"{source}: {grouped(rows)} rows in {grouped(len(data))} bytes, which can only be"
