@@ -296,7 +296,7 @@ def _order_kept(rows: pd.DataFrame, words: str) -> str:
     if (rows["kendall"] == 1.0).all():
         changes = rows["n_rank_changes"].max()
         # Posterior means can keep their order where median ranks of near ties do not.
-        but = f"; up to {counted(changes, 'median rank')} change" if changes > 0 else ""
+        but = f"; up to {counted(int(changes), 'median rank')} change" if changes > 0 else ""
         return f"the order of the means by {words} is that of all records{but}"
     least = "at least " if len(rows) > 1 else ""
     spearman, kendall = (_correlation_text(rows[name].min()) for name in ("spearman", "kendall"))

@@ -208,7 +208,7 @@ def prepare_sensitivity(
 
 
 def _largest(n_outliers: int) -> str:
-    return f"the {n_outliers} largest residuals"
+    return "the largest residual" if n_outliers == 1 else f"the {n_outliers} largest residuals"
 
 
 @explained

@@ -142,8 +142,10 @@ def read_candidates(
         notes.append(f"{counted(int((~new).sum()), 'cell')} left out, which have records already")
     if not new.any():
         raise InputError(
-            "no cell is left to measure: all have records; name others with "
-            + wording("cells or languages", "--cells or --languages")
+            "no cell is left to measure: all have records; "
+            + wording("bayeseval.plan", "bayeseval plan")
+            + " compares designs of more languages, tasks or seeds; to choose among other cells, "
+            "name them with " + wording("cells or languages", "--cells or --languages")
         )
     place = {factor: codes[new] for factor, codes in place.items()}
     given = None if given is None else given.take(np.flatnonzero(new))

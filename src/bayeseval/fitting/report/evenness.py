@@ -70,8 +70,8 @@ def evenness_sentences(
     wrong = expected_wrong(np.maximum(p, 1.0 - p)[known])
     text = (
         f"{grouped(n)} of {every} {'differs' if n == 1 else 'differ'} in "
-        f"evenness (probability at least {CALLED:g}); of these, {wrong} are expected to be wrong "
-        "by chance."
+        f"evenness over these languages (probability at least {CALLED:g}); of these, {wrong} are "
+        "expected to be wrong by chance."
     )
     sizes = ranking["gap_sd_languages_mean"].where(~ranking[names.MODEL].isin(without))
     if sizes.notna().any():
@@ -148,10 +148,10 @@ def without_evenness(levels: Mapping[str, int], *, chosen: bool = False) -> str:
         else ""
     )
     return (
-        f"{NO_EVENNESS}. {factors}The term itself needs scores on further tasks, or to know how "
-        "far another test set would move every score: standard errors (se), the number of test "
-        "items (n) or their bootstraps. Seeds alone are not enough, and where all errors are "
-        "known, more models or languages are needed."
+        f"{NO_EVENNESS}. {factors}The term itself, which auto takes where the table identifies it, "
+        "needs scores on further tasks, or to know how far another test set would move every "
+        "score: standard errors (se), the number of test items (n) or their bootstraps. Seeds "
+        "alone are not enough, and where all errors are known, more models or languages are needed."
     )
 
 

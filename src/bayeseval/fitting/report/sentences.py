@@ -388,9 +388,9 @@ _ERRORS: Final = {
 def aggregates_or_ranking(sources: Collection[str]) -> str:
     """Why aggregates and the ranking can order models differently, given the sources of noise."""
     return (
-        "Aggregates and the ranking average different scores: aggregates the measured ones "
-        f"without the noise of {sources_text(sources)}, first within each language and then over "
-        "languages; the ranking the expected ones, which are also without residuals, over all "
+        "Aggregates and the ranking average different scores: aggregates those of "
+        f"all cells, missing ones predicted, without the noise of {sources_text(sources)}, first "
+        "within each language and then over languages; the ranking the expected ones, which are also without residuals, over all "
         "common language-task pairs alike. Close models can therefore be in a different order."
     )
 
