@@ -244,8 +244,8 @@ def test_evenness() -> None:
     made = tables(list("ABC"), p, p_best=[1.0, 0.0, 0.0], tiers=[1, 2, 3])
     assert evenness_sentences(*made, called=texts) == [
         "1 of 3 pairs of models differs in evenness over these languages (probability at least "
-        "0.975); of these, fewer than 0.1 are expected to be wrong by chance. The sd is largest for C "
-        "(3.0 [2.5, 3.5])."
+        "0.975); of these, fewer than 0.1 are expected to be wrong by chance. The sd is "
+        "largest for C (3.0 [2.5, 3.5])."
     ]
 
 

@@ -345,8 +345,8 @@ def test_noise_within_languages_only_where_it_is_known() -> None:
     legend = " ".join(" ".join(block[1:place]).split())
     assert legend == (
         "between: sd over languages of a model's scores without noise; seeds: noise of one seed "
-        "about the mean of a language; test sets: noise of one test set about the mean of a language; "
-        "one run: one seed on one test set, all noise together"
+        "about the mean of a language; test sets: noise of one test set about the mean of "
+        "a language; one run: one seed on one test set, all noise together"
     )
     row = next(line.split() for line in block if line.startswith("  model-2 "))
     own = model_components_table(tree).query("model == 'model-2'").set_index("component")

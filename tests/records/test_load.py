@@ -791,3 +791,22 @@ def test_what_is_noted_of_several_files_is_said_once(tmp_path: Path) -> None:
     (tmp_path / "e.csv").write_text("model,language,score,task\nm,le,1,t\nn,le,2,t\n")
     notes = [str(note) for note in load(tmp_path).report.notes if "no task" in str(note)]
     assert notes == [f"4 of 5 files ({', '.join(files)} and 1 more): {told}"]
+
+
+def test_a_task_on_another_scale_is_said_to_be_averaged_as_it_is(tmp_path: Path) -> None:
+    rows = [
+        f"m{i},{code},{task},{score + i}"
+        for i in range(2)
+        for code in ("de", "en")
+        for task, score in (("bleu", 35), ("rating", 6.5))
+    ]
+    path = tmp_path / "t.csv"
+    path.write_text("\n".join(["model,language,task,score", *rows]), encoding="utf-8")
+    beside = (
+        "; other tasks are on 0-100, and means are those of the scores as they are: rescale a task "
+        "that is on another scale, or leave it out"
+    )
+    assert [str(note).endswith(beside) for note in load(path).report.notes] == [False, True]
+    # Alone it has nothing that it is averaged with.
+    path.write_text("\n".join(["model,language,task,score", *rows[1::2]]), encoding="utf-8")
+    assert not any(beside in str(note) for note in load(path).report.notes)

@@ -145,9 +145,9 @@ def header_of(text: str) -> str:
 def _read_delimited(text: str, source: str, suffix: str) -> RawTable:
     lines = io.StringIO(text, newline="")
     first = next(line for line in lines if line.strip())
-    header = header_of(text)
-    delimiter = delimiter_of(header, suffix)
-    _refuse_wide(header.count(delimiter) + 1, source)
+    first_record = header_of(text)
+    delimiter = delimiter_of(first_record, suffix)
+    _refuse_wide(first_record.count(delimiter) + 1, source)
     if len(text) > _LARGE:
         unquoted = _read_unquoted(text, first, source, delimiter)
         if unquoted is not None:

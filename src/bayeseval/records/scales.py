@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from bayeseval._text import Caution, shorten, together
+from bayeseval._text import Caution, any_of, shorten, together
 from bayeseval.errors import InputError, did_you_mean, wording
 from bayeseval.readers.measures import measure_of_task
 from bayeseval.records.coded import by_level
@@ -189,7 +189,7 @@ def _guess_note(guess: Units, names: list[str], n_tasks: int, others: set[Units]
     if guess == Units():
         return (
             f"scale unknown for {listed}; if it has bounds, one or both, declare them with "
-            f"{declare_units(None, tasks=tasks)}{others_too}{WITH_NUMBERS}"
+            f"{declare_units(None, tasks=tasks)}{others_too}{WITH_NUMBERS}{_beside(others)}"
         )
     text = f"scale guessed {guess.lower:g}-{guess.upper:g} for {listed}"
     # A task that all models find hard has scores below 1 of 100.
@@ -200,6 +200,17 @@ def _guess_note(guess: Units, names: list[str], n_tasks: int, others: set[Units]
         )
         return text
     return f"{text}; declare it with {declare_units(guess, tasks=tasks)}{others_too}"
+
+
+def _beside(others: set[Units]) -> str:
+    """Ratings of 1 to 10 beside percentages would hardly count in a mean of both."""
+    known = sorted(f"{u.lower:g}-{u.upper:g}" for u in others if None not in (u.lower, u.upper))
+    if not known:
+        return ""
+    return (
+        f"; other tasks are on {any_of(known, 'and')}, and means are those of the scores as they "
+        "are: rescale a task that is on another scale, or leave it out"
+    )
 
 
 def natural_units(lowest: float, highest: float) -> Units | None:

@@ -390,8 +390,9 @@ def aggregates_or_ranking(sources: Collection[str]) -> str:
     return (
         "Aggregates and the ranking average different scores: aggregates those of "
         f"all cells, missing ones predicted, without the noise of {sources_text(sources)}, first "
-        "within each language and then over languages; the ranking the expected ones, which are also without residuals, over all "
-        "common language-task pairs alike. Close models can therefore be in a different order."
+        "within each language and then over languages; the ranking the expected "
+        "ones, which are also without residuals, over all common language-task pairs alike. Close "
+        "models can therefore be in a different order."
     )
 
 
