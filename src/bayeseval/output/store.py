@@ -245,8 +245,7 @@ def add_files(
     writers : mapping of str to callable
         As for :func:`write_folder`; files of earlier calls are replaced.
     run : mapping
-        Run file of the results that they belong to. Another process may have put those of
-        another run into the folder since they were read.
+        Run file of the results that they belong to; another process may have replaced these.
     without : collection of str
         Names of files to delete that an earlier call wrote and this one does not.
 
@@ -262,8 +261,7 @@ def add_files(
 
     Notes
     -----
-    The run file lists them. A user's file of the same name stays with ``.orig`` added, or
-    ``.orig.2`` where that is taken.
+    The run file lists them. A user's file of the same name stays as by :func:`write_folder`.
     """
     read_run(folder)
     target = _resolve(folder)
@@ -324,7 +322,9 @@ def results_saved(
     lacking : sequence of str
         What an end of this step leaves out.
     remedy : str
-        How to add that; with `refuses_again` it is not said where this step refuses something.
+        How to add that.
+    refuses_again : bool
+        Whether the remedy fails, too, where this step refuses something: then it is not said.
     """
     try:
         yield
