@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -58,17 +59,31 @@ def test_signals_that_end_a_command_are_interrupts_unless_they_are_ignored(
         signal.signal(ending, before)
 
 
-def test_an_interrupt_while_processes_are_started_is_kept_for_this_one() -> None:
+@pytest.mark.parametrize("receiver", ["this thread", "another thread"])
+def test_an_interrupt_while_processes_are_started_is_kept_for_this_one(receiver: str) -> None:
+    """Whichever thread the system gives it to, as that of a numerical library."""
+    done = threading.Event()
+    other = threading.Thread(target=done.wait)
+    other.start()
+    thread = threading.main_thread() if receiver == "this thread" else other
+    assert thread.ident is not None
+    before = signal.getsignal(signal.SIGINT)
     reached = []
-    with pytest.raises(KeyboardInterrupt), interruptible():
-        with children_ignore_interrupt():
-            os.kill(os.getpid(), signal.SIGINT)
-            inherited = signal.pthread_sigmask(signal.SIG_BLOCK, ())
-            reached.append("end of the block")
-        reached.append("what follows")
+    try:
+        with pytest.raises(KeyboardInterrupt), interruptible():
+            with children_ignore_interrupt():
+                signal.pthread_kill(thread.ident, signal.SIGINT)
+                inherited = signal.pthread_sigmask(signal.SIG_BLOCK, ())
+                time.sleep(0.2)
+                reached.append("end of the block")
+            reached.append("what follows")
+    finally:
+        done.set()
+        other.join()
     assert reached == ["end of the block"]
     assert signal.SIGINT in inherited
     assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, ())
+    assert signal.getsignal(signal.SIGINT) == before
 
 
 def _is_alive(pid: int) -> bool:

@@ -39,11 +39,17 @@ def children_ignore_interrupt() -> Iterator[None]:
     if not can_block or threading.current_thread() is not threading.main_thread():
         yield
         return
+    # Other threads do not block it, and this one has to handle what they receive.
+    kept: list[int] = []
+    handler = signal.signal(signal.SIGINT, lambda number, _: kept.append(number))
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        signal.signal(signal.SIGINT, signal.SIG_DFL if handler is None else handler)
+        if kept:
+            signal.raise_signal(signal.SIGINT)
 
 
 def _start_trackers() -> None:
