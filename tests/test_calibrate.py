@@ -20,6 +20,7 @@ from scipy.stats import beta, betabinom, binom, binomtest
 
 import bayeseval as be
 from bayeseval import names
+from bayeseval._typing import Progress
 from bayeseval.calibration import Calibration, PreparedCalibration, prepare_calibration
 from bayeseval.calibration.bands import coverage_interval, uniformity
 from bayeseval.calibration.draw import Drawn, check_drawable, draw_table
@@ -630,12 +631,15 @@ def test_an_interrupted_run_continues(
 ) -> None:
     few = replace(PREPARED, simulations=3)
 
-    def stop_after_two(stage: str, done: int, total: int, remark: str) -> None:
-        if stage == "simulating" and done == 2 and not remark:
-            raise KeyboardInterrupt
+    def stop_after(number: int) -> Progress:
+        def stop(stage: str, done: int, total: int, remark: str) -> None:
+            if stage == "simulating" and done == number and not remark:
+                raise KeyboardInterrupt
+
+        return stop
 
     with pytest.raises(KeyboardInterrupt):
-        few.run(jobs=1, work=tmp_path, progress=stop_after_two)
+        few.run(jobs=1, work=tmp_path, progress=stop_after(2))
     (folder,) = tmp_path.iterdir()
     assert sorted(path.name for path in folder.iterdir()) == ["000000.json", "000001.json"]
 
@@ -651,6 +655,17 @@ def test_an_interrupted_run_continues(
     pd.testing.assert_frame_equal(
         calibration.simulations,
         pd.concat(located[:3], ignore_index=True)[calibration.simulations.columns],
+        check_dtype=False,
+    )
+    # What a continued run finishes keeps its number when that is interrupted, too.
+    more = replace(few, simulations=4)
+    with pytest.raises(KeyboardInterrupt):
+        more.run(jobs=1, work=tmp_path, progress=stop_after(1))
+    pieces = {path.name: json.loads(path.read_text())["piece"] for path in folder.iterdir()}
+    assert pieces == {f"{i:06d}.json": f"simulation {i}" for i in range(4)}
+    pd.testing.assert_frame_equal(
+        more.run(jobs=1, work=tmp_path).simulations,
+        pd.concat(located[:4], ignore_index=True)[calibration.simulations.columns],
         check_dtype=False,
     )
     # Another seed is another calibration: it starts from nothing in the same folder.

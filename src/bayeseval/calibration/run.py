@@ -181,7 +181,7 @@ class PreparedCalibration:
                 stage="simulating",
                 progress=progress or (lambda stage, done, total, remark: None),
                 # By this process: those of a cluster may not reach the folder.
-                keep=None if kept is None else kept.store,
+                keep=None if kept is None else lambda i, part: kept.store(missing[i], part),
             )
             done = done | dict(zip(missing, parts, strict=True))
         return [done[i] for i in range(self.simulations)]
