@@ -16,10 +16,11 @@ Even kills find no earlier result, odd ones a whole one: of `calibrate` with few
 simulations, which the command continues. Every third kill finds no simulations or languages
 that killed runs have finished; the others continue them. After every kill the folder has to
 be absent, or whole: every file that `run.json` lists with a hash has that hash, and no
-finished work is gone. At the end, and after every tenth kill, the command runs to its end;
-then its files have to equal the reference byte by byte, and nothing else may lie in the
-folder around the results or in that of temporary files. Files that two undisturbed runs
-write differently (`run.json` has the date) are not compared; tables always are.
+finished work is gone. At the end, and after every tenth kill, the command runs to its end
+and takes all that is finished; then its files have to equal the reference byte by byte, and
+nothing else may lie in the folder around the results or in that of temporary files. Files
+that two undisturbed runs write differently (`run.json` has the date) are not compared;
+tables always are.
 
 Writes ``results/kills.csv``, where rows of other commands stay. The exit code is 1 if anything
 was lost, left or different.
@@ -57,6 +58,8 @@ COMMANDS: Final = (
 _OF_A_FIT: Final = ("report", "plan", "next", "forecast", "predict")
 # What `predict` writes beside it.
 _PREDICTIONS: Final = "predictions.csv"
+# What a command says of a finished piece that it does not take.
+_REFUSED: Final = "is made again"
 # Between two runs to the end.
 _BLOCK: Final = 10
 _WHOLE: Final = "sensitivity --jobs 2"
@@ -237,9 +240,11 @@ def finish(words: Sequence[str], start: Start) -> float:
     begun = time.perf_counter()
     run = start(words)
     code = run.wait()
-    if code not in (0, 3):
+    seconds = time.perf_counter() - begun
+    # What killed runs have finished is whole, so that nothing of it may be refused.
+    if code not in (0, 3) or _REFUSED in run.said():
         raise SystemExit(f"{' '.join(words)}: exit code {code}: {run.said()}")
-    return time.perf_counter() - begun
+    return seconds
 
 
 def state(out: Path) -> str:

@@ -366,6 +366,11 @@ def test_two_models_are_as_even_as_each_other() -> None:
         "gaps, which says how much their difference varies over languages, and not which of them "
         "is uneven."
     ]
+    # Two rows of three models, the PRR of one of which is not known.
+    three = pd.concat([pairs] * 3, ignore_index=True)
+    assert evenness_sentences(ranking, three) == [
+        "No two models can be told apart in how even they are over languages."
+    ]
 
 
 def test_gaps_that_follow_no_pattern_are_said_to_count_as_noise() -> None:

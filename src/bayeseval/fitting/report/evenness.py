@@ -56,7 +56,8 @@ def evenness_sentences(
     p = own["p_a_better"].to_numpy(dtype=float)
     if not len(own) or np.isnan(p).any():
         return []
-    if len(ranking) == 2:
+    # Of the table: `ranking` may leave out models whose PRR is not known.
+    if len(p) == 1:
         return [_TWO_MODELS, *_other_gaps(patterns)]
     known = np.maximum(p, 1.0 - p) >= CALLED
     without = [str(model) for model in ranking[names.MODEL] if model in set(constant)]
