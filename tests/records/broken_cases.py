@@ -104,6 +104,8 @@ CASES: list[BrokenCase] = [
     _case("negative_n.csv", "line 3, column 'n'", "n -100 is below 1"),
     _case("half_an_item.csv", "line 3, column 'n'", "99.5 is not a whole number"),
     _case("negative_se.csv", "line 3, column 'stderr'", "se -1.4 is below 0"),
+    _case("tiny_se.csv", "line 3, column 'stderr'", "se 1e-300 is below 1e-100; write 0"),
+    _case("huge_score.csv", "line 3, column 'score'", "score 1e+160 is beyond 1e+100"),
     # Cards.
     _case("folder_bad_card", "benchmark.yaml", "unknown key 'unit'", "did you mean 'units'?"),
     _case("folder_wrong_file", "'record.csv' is not a file in", "did you mean 'records.csv'?"),

@@ -245,10 +245,10 @@ def test_standard_errors_of_zero_are_warned_of_where_all_are() -> None:
 @pytest.mark.parametrize(
     ("error", "units", "said"),
     [
-        (1.0, (-2e300, 2e300), None),
-        (1.0, (-1.7e308, 1.7e308), None),
-        (1e-300, (0, 100), "multiply se by 100"),
-        (1e300, (0, 100), "divide se by 100"),
+        (1.0, (-2e99, 2e99), None),
+        (1.0, (-1e100, 1e100), None),
+        (1e-100, (0, 100), "multiply se by 100"),
+        (1e100, (0, 100), "divide se by 100"),
     ],
 )
 def test_standard_errors_and_scales_of_any_size_are_compared(
@@ -430,6 +430,27 @@ def test_two_labels_of_one_language_become_one() -> None:
         in records.report.notes
     )
     assert read(frame()).content_hash == records.content_hash
+
+
+def test_an_unknown_label_means_the_language_that_its_name_says() -> None:
+    table = renamed(de="français")
+    table.loc[(table["language"] == "français") & (table["task"] == "qa"), "language"] = "French"
+    assert len(read(table).coords["language"]) == 5
+    records = Records.from_frame(table, language_names={"français": "fr"})
+    assert records.coords["language"] == ("French", "en", "hi", "sw")
+    assert (
+        "language labels 'French', 'français' mean the same language: all are called 'French'"
+        in records.report.notes
+    )
+
+
+def test_one_name_of_two_languages_is_warned_of() -> None:
+    own = {"de": "dialect", "hi": "dialect", "en": "another"}
+    records = Records.from_frame(frame(), language_names=own)
+    assert records.coords["language"] == ("de", "en", "hi", "sw")
+    (warning,) = records.report.warnings
+    assert "language labels 'de', 'hi' have one name ('dialect') and were kept apart" in warning
+    assert Records.from_frame(frame(), language_names={**own, "hi": "x"}).report.warnings == ()
 
 
 def test_two_scores_under_two_labels_of_one_language_are_a_duplicate() -> None:

@@ -79,7 +79,7 @@ def assemble(
     diverged: DivergedRuns = "refuse",
     missing: Sequence[float] = (),
     drop: Mapping[str, Sequence[str]] | None = None,
-    named_languages: Collection[str] = (),
+    named_languages: Mapping[str, str] | None = None,
     notes: Sequence[Note] = (),
     allow_single: bool = False,
     already_checked: bool = False,
@@ -102,8 +102,8 @@ def assemble(
         Scores that mean that there is no score.
     drop : mapping of str to sequence of str, optional
         Models, languages and tasks to leave out.
-    named_languages : collection of str
-        Language labels that the user has named; they need not be in a registry.
+    named_languages : mapping of str to str, optional
+        Names of language labels; labels that have one need not be in a registry.
     notes : sequence of str
         Notes of the caller on the files.
     allow_single : bool
@@ -144,7 +144,7 @@ def assemble(
             diverged=diverged,
             missing=missing,
             drop=drop,
-            named_languages=named_languages,
+            named_languages=named_languages or {},
             allow_single=allow_single,
             already_checked=already_checked,
             chosen=columns,
@@ -163,14 +163,14 @@ def _checked(
     diverged: DivergedRuns,
     missing: Sequence[float],
     drop: Mapping[str, Sequence[str]] | None,
-    named_languages: Collection[str],
+    named_languages: Mapping[str, str],
     allow_single: bool,
     already_checked: bool,
     chosen: Collection[str],
 ) -> Assembled:
     """The checks of :func:`assemble` that need all rows; `all_notes` gets their notes."""
     if not already_checked:
-        stack.labels["language"], merged = merge_labels(stack.written)
+        stack.labels["language"], merged = merge_labels(stack.written, named_languages)
         all_notes += merged
     all_notes += keep_splits_apart(stack, dropped=(drop or {}).get("task", ()))
     stack, left_out, left_notes = leave_out(

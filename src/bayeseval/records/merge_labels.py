@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Collection, Mapping
 
 import numpy as np
 
@@ -15,29 +16,32 @@ __all__ = ["merge_labels"]
 _SHOWN = 4
 
 
-def merge_labels(languages: Coded) -> tuple[Coded, list[Note]]:
+def merge_labels(languages: Coded, language_names: Mapping[str, str]) -> tuple[Coded, list[Note]]:
     """One label where several mean the same language, script and territory.
 
     ``English``, ``en`` and ``eng_Latn`` become the label that most rows have (of equally
-    many the shortest). Labels of a macro language and of its standard variety (``sw`` and
+    many the shortest). A label that no registry knows means what its name means (``français``
+    that is named ``fr``). Labels of a macro language and of its standard variety (``sw`` and
     ``swh``, ``fil`` and ``tl``) stay apart, because a table may mean both.
 
     Parameters
     ----------
     languages : Coded
         The language of each row.
+    language_names : mapping of str to str
+        Names of labels, as the user or the card gives them.
 
     Returns
     -------
     languages : Coded
         With one label each.
     notes : list of Note
-        Which labels were merged, and a warning for those that stay apart.
+        Which labels were merged, and warnings for those that stay apart.
     """
     groups: dict[tuple[str, str, str | None], list[str]] = defaultdict(list)
     by_standard: dict[tuple[str, str, str | None], dict[str, str]] = defaultdict(dict)
     for label in languages.present():
-        one = understand(label)
+        one = understand(label) or understand(language_names.get(label, ""))
         if one is not None:
             groups[one.code, one.script, one.territory].append(label)
             by_standard[one.standard, one.script, one.territory].setdefault(one.code, label)
@@ -63,9 +67,27 @@ def merge_labels(languages: Coded) -> tuple[Coded, list[Note]]:
                     " standard variety); they were kept apart: rename one if they are the same"
                 )
             )
+    notes += _shared_names(set(languages.present()) - set(renamed), language_names)
     if not renamed:
         return languages, notes
     return Coded.of(languages.codes, [renamed.get(one, one) for one in languages.levels]), notes
+
+
+def _shared_names(labels: Collection[str], language_names: Mapping[str, str]) -> list[Note]:
+    """A warning for each name that several labels have, which would look like one language."""
+    by_name: dict[str, list[str]] = defaultdict(list)
+    for label in sorted(labels):
+        if label in language_names:
+            by_name[language_names[label]].append(label)
+    return [
+        Caution(
+            f"language labels {shorten(map(show, same), limit=_SHOWN)} have one name"
+            f" ({show(name)}) and were kept apart: write one label in the table if they are one"
+            " language, else name them differently"
+        )
+        for name, same in by_name.items()
+        if len(same) > 1
+    ]
 
 
 def _rows(languages: Coded) -> list[int]:

@@ -12,7 +12,7 @@ from bayeseval._text import Caution, counted, grouped, shorten
 from bayeseval.errors import InputError
 from bayeseval.readers.columns import columns_argument
 from bayeseval.records.coded import by_level
-from bayeseval.records.report import Units
+from bayeseval.records.report import LARGEST, Units
 from bayeseval.records.stack import Stack
 
 __all__ = ["check_numbers", "doubts_of_numbers", "units_in_table"]
@@ -44,6 +44,12 @@ _AT_LEAST: Final = {
 def check_numbers(stack: Stack, task: npt.NDArray[np.int64], tasks: tuple[str, ...]) -> None:
     """Refuse numbers that their column cannot hold, and a chance level that is not one per task."""
     numbers = stack.numbers
+    for name, values in numbers.items():
+        beyond = np.abs(values) > LARGEST
+        _refuse(stack, name, beyond, f"is beyond {LARGEST:g}; divide all by a power of ten")
+    if "se" in numbers:
+        small = (numbers["se"] > 0.0) & (numbers["se"] < 1.0 / LARGEST)
+        _refuse(stack, "se", small, f"is below {1.0 / LARGEST:g}; write 0 where there is none")
     for name, least in _AT_LEAST.items():
         if name in numbers:
             _refuse(stack, name, numbers[name] < least, f"is below {least:g}")

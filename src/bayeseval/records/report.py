@@ -6,16 +6,21 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Real
+from typing import Final
 
 from bayeseval._text import Caution, Note
 from bayeseval.errors import InputError
 from bayeseval.readers.raw import Dropped
 
 __all__ = [
+    "LARGEST",
     "LoadReport",
     "TableError",
     "Units",
 ]
+
+# Beyond this, squares of scores and sums of squares are no numbers.
+LARGEST: Final = 1e100
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +35,7 @@ class Units:
     Raises
     ------
     InputError
-        If a bound is not finite, or `lower` is not below `upper`.
+        If a bound is not finite, is beyond 1e100, or `lower` is not below `upper`.
     """
 
     lower: float | None = None
@@ -43,9 +48,10 @@ class Units:
                 continue
             if isinstance(value, bool) or not isinstance(value, Real):
                 raise InputError(f"units: {bound} bound {value!r} is not a number")
-            if not math.isfinite(value):
+            if not abs(value) <= LARGEST:
+                problem = f"beyond {LARGEST:g}" if math.isfinite(value) else "not finite"
                 raise InputError(
-                    f"units: {bound} bound {value!r} is not finite; leave it out when unbounded"
+                    f"units: {bound} bound {value!r} is {problem}; leave it out when unbounded"
                 )
             # 0 and 0.0 (and -0.0) must be the same bound in every hash and file.
             object.__setattr__(self, bound, float(value) + 0.0)
