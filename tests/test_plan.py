@@ -284,7 +284,7 @@ def test_an_unreachable_target_is_said_with_what_is_missing(known: Fit) -> None:
     found = plan(known, target_sd=0.01, seeds=[1, 2], items=[1.0], languages=[6])
     assert found.best is None
     sd = found.table["sd_difference_mean"][found.table["in_grid"]].min()
-    assert f"{sd - 0.01:.3g} above the target sd" in found.sentence
+    assert f"the sd is {sd - 0.01:.3g} above its target" in found.sentence
     assert "No design of the grid" in found.sentence
     assert "unlimited seeds and items would leave an sd of" in found.sentence
     # Of the single task there cannot be more.

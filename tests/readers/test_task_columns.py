@@ -133,5 +133,14 @@ def test_a_column_for_each_language_of_a_task_is_named(tmp_path: Path) -> None:
         " to hold the scores of a task in one language each; write one row per score, with the"
         " columns model, task and score: languages are taken from the names of tasks"
     )
+    book = tmp_path / "t.xlsx"
+    wide.to_excel(book, index=False)
+    with pytest.raises(InputError) as caught:
+        load(book)
+    assert str(caught.value) == (
+        f"{book}, sheet 'Sheet1', row 1: the columns xnli_de, xnli_en, xnli_sw seem to hold the"
+        " scores of a task in one language each; write one row per score, with the columns model,"
+        " task and score: languages are taken from the names of tasks"
+    )
     followed = wide.melt("model", var_name="task", value_name="score")
     assert load(followed).content_hash == load(table.drop(columns="language")).content_hash

@@ -604,6 +604,15 @@ def test_a_scale_that_is_not_clear_stays_unknown(
     assert declared.report.notes == ()
 
 
+def test_an_accuracy_above_one_is_a_percentage_however_hard_the_task(tmp_path: Path) -> None:
+    rows = "gpt,en,{0},1.2\ngpt,sw,{0},0\nb,en,{0},7.2\nb,sw,{0},0\n"
+    hard = load(_scores(tmp_path, rows.format("aime:accuracy")))
+    assert hard.units == {"aime:accuracy": Units(0, 100)}
+    for name, top in (("aime:rating", "7.2"), ("aime:accuracy", "100.2")):
+        other = load(_scores(tmp_path, rows.format(name).replace("7.2", top)))
+        assert other.units == {name: Units()}
+
+
 def test_declared_units(tmp_path: Path) -> None:
     path = _scores(tmp_path, "gpt,en,a,80\ngpt,sw,b,6\nb,en,a,70\nb,sw,b,5\n")
     records = load(path, units={"*": (0, 100), "b": Units(1, 10)})

@@ -169,6 +169,9 @@ def test_levels_that_are_new_or_gone() -> None:
     assert changes.gone == {"model": ("b", "c"), "language": ()}
     assert set(changes.table["level"]) == {"a", "hi", "sw"}
     assert "Models: 1 new (x), 2 gone (b, c), 1 in both." in lines(changes)
+    relative = "PRR and ranks are relative to these models: all three may differ because the models"
+    assert relative in changes.text
+    assert relative not in changes_between(OLD, OLD).text
 
 
 def test_other_settings_are_named() -> None:

@@ -33,6 +33,7 @@ from bayeseval.design.outcome import Outcome, half_unit
 from bayeseval.design.replicates import note_of_upper_bounds
 from bayeseval.errors import DesignError, wording
 from bayeseval.families import FAMILIES, of_quantity
+from bayeseval.readers.measures import is_accuracy
 from bayeseval.records import CellTable, Records
 
 __all__ = [
@@ -44,9 +45,6 @@ __all__ = [
 ]
 
 
-# Metrics whose items are right or wrong. Where scores have too few digits to recognise whole
-# numbers, the name decides.
-_ACCURACY_METRICS: Final = frozenset(["acc", "acc_norm", "accuracy", "em", "exact_match"])
 # Whole numbers are not taken for chance when fewer than one in a thousand sets of arbitrary
 # scores would all be as close to whole numbers.
 _BY_CHANCE: Final = 1e-3
@@ -165,9 +163,7 @@ def _right_items(
         return correct, "score times n is not a whole number, so scores are not shares of n items"
     inside = (exact > allowed) & (exact < n - allowed)
     by_chance = float(np.minimum(2.0 * allowed[inside & ~stated], 1.0).prod())
-    metric = label.rsplit(":", 1)[-1].split(",")[0].strip().casefold()
-    named = metric.replace(" ", "_").replace("-", "_") in _ACCURACY_METRICS
-    if by_chance > _BY_CHANCE and not named and not stated.all():
+    if by_chance > _BY_CHANCE and not is_accuracy(label) and not stated.all():
         return correct, (
             "scores have too few digits to check that score times n is a whole number; add k or "
             "se, or call the metric accuracy"

@@ -343,10 +343,10 @@ def _sentence(
     ]
     short = []
     if target_sd is not None and row["sd_difference_mean"] > target_sd:
-        short.append(f"{row['sd_difference_mean'] - target_sd:.3g} above the target sd")
+        short.append(f"the sd is {row['sd_difference_mean'] - target_sd:.3g} above its target")
     if target_probability is not None and row["p_correct_mean"] < target_probability:
         missing = target_probability - row["p_correct_mean"]
-        short.append(f"{missing:.3g} below the target probability")
+        short.append(f"the probability is {missing:.3g} below its target")
     return (
         f"No design of the grid reaches {goal}. The most precise one is {_design(row, test_size)}; "
         f"{_precision(row, unit, digits)}: {' and '.join(short)}.{limit}"

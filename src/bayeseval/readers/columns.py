@@ -14,7 +14,7 @@ from bayeseval._text import brief, shell_quoted, shorten
 from bayeseval.errors import InputError, argument, did_you_mean, wording
 from bayeseval.languages.codes import understand
 from bayeseval.readers.printed import MAX_CELL
-from bayeseval.readers.proposals import propose
+from bayeseval.readers.proposals import advice_on_columns
 from bayeseval.readers.raw import Column
 
 __all__ = [
@@ -384,13 +384,9 @@ def missing_columns(columns: ColumnMap, cells: Mapping[str, Column], *, source: 
             " taken from the names of datasets"
         )
     if {"language", "score"} <= set(missing):
-        scores = [name for line in propose(free) if not line.leaves_out for name in line.tasks]
-        if len(scores) > 1:
-            return (
-                f"{source}: no column for {listed}: the columns {shorten(scores, limit=4)} seem to"
-                " hold the scores of a task in one language each; write one row per score, with"
-                " the columns model, task and score: languages are taken from the names of tasks"
-            )
+        tasks_in_columns = advice_on_columns(free)
+        if tasks_in_columns:
+            return f"{source}: no column for {listed}: {tasks_in_columns}"
     hint = next(filter(None, (did_you_mean(our, free) for our in missing)), "")
     found = _candidates(missing, free, cells)
     choices = [(our, _likeliest(our, names) or "NAME") for our, names in found.items()]

@@ -7,12 +7,11 @@ from dataclasses import replace
 from typing import Final
 
 from bayeseval._text import Note, counted
+from bayeseval.readers.measures import is_accuracy
 from bayeseval.readers.score import Score
 
 __all__ = ["with_item_counts"]
 
-# Metrics of items that are right or wrong, for cells where no standard error can show it.
-_RIGHT_OR_WRONG: Final = frozenset(["acc", "acc_norm", "accuracy", "exact_match", "em"])
 # Standard errors are written with 16 digits, scores that were rounded with fewer.
 _TOLERANCE: Final = 1e-9
 
@@ -30,7 +29,7 @@ def with_item_counts(scores: list[Score], notes: list[Note]) -> list[Score]:
     binary = {
         (s.dataset, s.key)
         for s in with_items
-        if s.metric in _RIGHT_OR_WRONG or (s.dataset, s.key) in confirmed
+        if is_accuracy(s.metric) or (s.dataset, s.key) in confirmed
     } - refuted
     result = [
         s if s.k is None or (s.dataset, s.key) in binary else replace(s, k=None) for s in with_items
@@ -82,7 +81,7 @@ def _with_items(score: Score) -> Score:
     if p in (0.0, 1.0):
         return score if n is None else replace(score, k=float(round(p * n)))
     right = round(p * n) if n is not None else 0
-    if se is None and n is not None and score.metric in _RIGHT_OR_WRONG:
+    if se is None and n is not None and is_accuracy(score.metric):
         # Nothing to check it with but the name; at least it has to be a whole number.
         return replace(score, k=float(right)) if abs(right - p * n) <= _TOLERANCE * n else score
     if se is None or not se > 0.0:

@@ -1,12 +1,13 @@
-"""Measures of which lower is better, by their names."""
+"""What measures are, by their names: accuracies, and those of which lower is better."""
 
 from __future__ import annotations
 
 import re
 from typing import Final
 
-__all__ = ["lower_is_better", "measure_of_task", "says_lower_is_better"]
+__all__ = ["is_accuracy", "lower_is_better", "measure_of_task", "says_lower_is_better"]
 
+_ACCURACIES: Final = frozenset(["acc", "acc_norm", "accuracy", "em", "exact_match"])
 _UNBOUNDED: Final = frozenset(
     [
         *("perplexity", "word_perplexity", "byte_perplexity", "ppl", "bits_per_byte", "bpb"),
@@ -27,6 +28,17 @@ _MOST_WORDS: Final = 3
 # Names of measures that are no words of other names: "fleurs_wer".
 _UNMISTAKABLE: Final = re.compile(r".*[_\-.](wer|cer|ppl|perplexity|bpb|nll)", re.IGNORECASE)
 _LOWER: Final = re.compile(r"\blower[\s_-]*(?:is|=|the)?[\s_-]*better\b|↓", re.IGNORECASE)
+
+
+def is_accuracy(task: str) -> bool:
+    """Whether a metric, or the metric behind a task's last colon, is a share of right items.
+
+    Examples
+    --------
+    >>> is_accuracy("mgsm:exact_match,strict-match"), is_accuracy("Accuracy"), is_accuracy("qa:f1")
+    (True, True, False)
+    """
+    return _folded(task.rsplit(":", 1)[-1].split(",")[0].strip()) in _ACCURACIES
 
 
 def lower_is_better(metric: str) -> bool:

@@ -9,10 +9,11 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
+from bayeseval._text import shorten
 from bayeseval.languages.codes import is_code, understand
 from bayeseval.readers.task_lines import MAX_NAME, SLOT, TaskLines
 
-__all__ = ["Proposal", "propose"]
+__all__ = ["Proposal", "advice_on_columns", "propose"]
 
 _PIECES: Final = re.compile(r"[A-Za-z]+(?:_[A-Z][a-z]{3})?")
 _SPLIT: Final = re.compile(r"[-_:.,/ ]")
@@ -27,6 +28,9 @@ _WORDS: Final = frozenset(
     ]
 )
 _FEW: Final = 3
+# Columns that are searched for names of tasks: more only cost time.
+_MOST_SEARCHED: Final = 1000
+_SHOWN: Final = 4
 _SAYABLE: Final = re.compile(rf"[^*{{}}\x00-\x1f\x7f]{{1,{MAX_NAME}}}")
 _MAX_SLOTS: Final = 8
 
@@ -91,6 +95,31 @@ def propose(tasks: Iterable[str]) -> list[Proposal]:
     # Names before patterns, and patterns with more text before others: the first one counts.
     found.sort(key=lambda line: ("*" in line.pattern, "{" in line.pattern, -len(line.pattern)))
     return [*_exceptions(found), *found]
+
+
+def advice_on_columns(names: Iterable[str]) -> str:
+    """What to do about columns that are named after a task and a language; "" for others.
+
+    Examples
+    --------
+    >>> advice_on_columns(["mgsm_ar", "mgsm_de", "size"])[:48]
+    'the columns mgsm_ar, mgsm_de seem to hold the sc'
+    >>> advice_on_columns(["size", "year"])
+    ''
+    """
+    scores = [
+        name
+        for line in propose([*names][:_MOST_SEARCHED])
+        if not line.leaves_out
+        for name in line.tasks
+    ]
+    if len(scores) <= 1:
+        return ""
+    return (
+        f"the columns {shorten(scores, limit=_SHOWN)} seem to hold the scores of a task in one"
+        " language each; write one row per score, with the columns model, task and score:"
+        " languages are taken from the names of tasks"
+    )
 
 
 def _exceptions(lines: Sequence[Proposal]) -> list[Proposal]:

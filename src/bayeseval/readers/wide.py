@@ -44,6 +44,7 @@ from bayeseval.readers.printed import (
     parse_cell,
     without_marks,
 )
+from bayeseval.readers.proposals import advice_on_columns
 from bayeseval.readers.raw import RawTable, make_table, with_constants
 from bayeseval.readers.scores import Score, settle
 from bayeseval.readers.unclear import has_deep_header, refuse_deep_header, refuse_metrics
@@ -292,8 +293,12 @@ def _readable(grid: Grid, layout: Layout | None) -> Layout:
     if layout is None:
         header = [cell for cell in grid.rows[0] if cell]
         raise InputError(
-            f"{grid.header}: expected one row per score, or languages as columns"
-            f" or rows; the header is {shorten(map(show, header), limit=8)}"
+            f"{grid.header}: "
+            + (
+                advice_on_columns(header)
+                or "expected one row per score, or languages as columns or rows; the header is"
+                f" {shorten(map(show, header), limit=8)}"
+            )
         )
     if layout.not_languages:
         first, *further = layout.not_languages

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Real
-from typing import Final
+from typing import Final, cast
 
 from bayeseval._text import Caution, Note
 from bayeseval.errors import InputError
@@ -48,8 +48,9 @@ class Units:
                 continue
             if isinstance(value, bool) or not isinstance(value, Real):
                 raise InputError(f"units: {bound} bound {value!r} is not a number")
-            if not abs(value) <= LARGEST:
-                problem = f"beyond {LARGEST:g}" if math.isfinite(value) else "not finite"
+            size = abs(cast("float", value))
+            if not size <= LARGEST:
+                problem = f"beyond {LARGEST:g}" if size < math.inf else "not finite"
                 raise InputError(
                     f"units: {bound} bound {value!r} is {problem}; leave it out when unbounded"
                 )

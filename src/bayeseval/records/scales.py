@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from bayeseval._text import Caution, any_of, shorten, together
 from bayeseval.errors import InputError, did_you_mean, wording
-from bayeseval.readers.measures import measure_of_task
+from bayeseval.readers.measures import is_accuracy, measure_of_task
 from bayeseval.records.coded import by_level
 from bayeseval.records.report import Units
 
@@ -33,9 +33,9 @@ UnitsLike = Units | tuple[float | None, float | None]
 #: Said after a declaration with blanks.
 WITH_NUMBERS: Final = ", with numbers for LOWER and UPPER"
 
-# A score above this cannot be a fraction, nor a mark out of 5, 10 or 20.
 # A declaration names so many tasks; of more, it shows one.
 _MOST_NAMED: Final = 5
+# A score above this cannot be a fraction, nor a mark out of 5, 10 or 20.
 _CLEARLY_PERCENT: Final = 20.0
 _PERCENT: Final = 100.0
 # Of the first quartile of the others' scores: lower ones are a failure.
@@ -172,7 +172,9 @@ def _guess(task: str, scores: Scores) -> Units | None:
         return None
     if lowest >= 0 and highest <= 1:
         return Units(0.0, 1.0)
-    if lowest >= 0 and _CLEARLY_PERCENT < highest <= 100:
+    # An accuracy is no mark: one above 1 is a percentage, however hard the task.
+    percentage = is_accuracy(task) or highest > _CLEARLY_PERCENT
+    if lowest >= 0 and percentage and highest <= _PERCENT:
         return Units(0.0, 100.0)
     return Units()
 

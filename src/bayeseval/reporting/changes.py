@@ -101,7 +101,8 @@ def changes_between(new: SavedResults, old: SavedResults) -> Changes:
     normal distribution approximately.
 
     Scores are means over the common pairs of their own fit. Where these pairs differ, scores
-    differ for that reason, too, and the text says so.
+    differ for that reason, too, and the text says so. It also says where the models differ, to
+    which potentials, PRR and ranks are relative.
     """
     for results in (new, old):
         if results.kind != "fit":
@@ -130,7 +131,7 @@ def changes_between(new: SavedResults, old: SavedResults) -> Changes:
         *_level_lines(levels, added, gone),
         *_change_lines(table),
         *_rank_line(table),
-        *_notes(new, old, settings, table),
+        *_notes(new, old, settings, table, other_models=bool(added["model"] or gone["model"])),
     ]
     return Changes(settings, added, gone, table, "\n".join(lines) + "\n")
 
@@ -372,7 +373,14 @@ def _notes(
     old: SavedResults,
     settings: Mapping[str, tuple[str, str]],
     table: pd.DataFrame,
+    *,
+    other_models: bool,
 ) -> Iterator[str]:
+    if other_models:
+        yield (
+            "Potentials are means over the models of each result, and PRR and ranks are relative to"
+            " these models: all three may differ because the models do."
+        )
     if "common pairs" in settings:
         yield (
             "Scores and PRR are means over other language-task pairs than before, and may differ "
