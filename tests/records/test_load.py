@@ -235,9 +235,17 @@ def test_a_language_that_is_an_average_may_be_left_out_on_request(tmp_path: Path
     ]
     assert (report.n_rows_read, report.n_records, report.n_dropped) == (8, 4, 4)
     assert load(path, drop={"language": ["avg"]}).report.n_dropped == 3
-    # One that the file does not have is a slip.
-    with pytest.raises(InputError, match=r"drop: no language 'mean'.* \(languages: en, sw, de\)"):
-        load(path, drop={"language": ["mean"]})
+    with pytest.raises(InputError, match=r"drop: no language 'fr'.* \(languages: en, sw, de\)"):
+        load(path, drop={"language": ["fr"]})
+
+
+def test_a_column_of_averages_may_be_left_out_on_request(tmp_path: Path) -> None:
+    path = _text(tmp_path / "t.csv", "model,en,de,avg\nA,80,70,75\nB,60,50,55\n")
+    asked, plain = load(path, drop={"language": ["avg"]}), load(path)
+    assert asked.content_hash == plain.content_hash
+    assert asked.coords["language"] == ("de", "en")
+    with pytest.raises(InputError, match="drop: no model 'avg'"):
+        load(path, drop={"model": ["avg"]})
 
 
 def test_models_and_tasks_that_are_averages_are_dropped_and_named(tmp_path: Path) -> None:

@@ -393,13 +393,14 @@ def _only_table(engine: Engine, source: str, catalogue: str) -> str:
     views = [one["table_name"] for one in rows if one["table_type"] == "VIEW"]
     rows = [one for one in rows if one["table_type"] != "VIEW"]
     if len(rows) != 1:
-        names = shorten([brief(one["table_name"]) for one in rows])
+        whole = [f"{one['table_schema']}.{one['table_name']}".removeprefix("main.") for one in rows]
+        names = shorten(map(brief, whole))
         held = f"{grouped(len(rows))} tables ({names})" if rows else "no table"
         if views and not rows:
             held += f" but views ({shorten(map(brief, views))}), which are not computed"
         raise InputError(
-            f"{source}: the database holds {held}, and one is read; copy the scores into a "
-            "database or a Parquet file of their own"
+            f"{source}: the database holds {held}, and only one can be read; copy the scores into "
+            "a database or a Parquet file of their own"
         )
     parts = catalogue, rows[0]["table_schema"], rows[0]["table_name"]
     return ".".join(_quoted(part) for part in parts)

@@ -12,7 +12,6 @@ from bayeseval.errors import InputError, did_you_mean, wording
 from bayeseval.readers.aggregates import is_aggregate, is_average
 from bayeseval.readers.columns import LABELS
 from bayeseval.readers.raw import Dropped
-from bayeseval.records.parts import NO_LANGUAGE
 from bayeseval.records.stack import Stack
 
 __all__ = ["leave_out", "leave_out_levels", "merge_dropped"]
@@ -60,9 +59,10 @@ def leave_out(
                 f" (allowed: {', '.join(LABELS)})"
             )
         known = stack.labels[factor].present()
-        gone = _left_out_before(stack) if factor == "language" else set()
         for label in labels:
-            if label not in known and label not in gone:
+            # Readers leave out languages that are named as averages.
+            left_out_before = factor == "language" and is_aggregate(label)
+            if label not in known and not left_out_before:
                 raise InputError(
                     f"{stack.source}: drop: no {factor} {label!r}{did_you_mean(label, known)}"
                     f" ({factor}s: {shorten(known, limit=15)})"
@@ -119,12 +119,6 @@ def _without(
     counts = {label: int(rows[coded.among({label})].sum()) for label in labels}
     group = Dropped(reason, tuple(sorted(counts.items())), _first(stack, excluded))
     return stack.take(~excluded), group
-
-
-def _left_out_before(stack: Stack) -> set[str]:
-    """Languages that are named as averages, whose rows were left out file by file."""
-    groups = [group for part in stack.parts for group in part.dropped]
-    return {label for group in groups if group.reason == NO_LANGUAGE for label, _ in group.counts}
 
 
 def _named_as_averages(stack: Stack, factor: str) -> dict[str, bool]:

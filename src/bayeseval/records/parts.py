@@ -28,7 +28,6 @@ from bayeseval.records.cells import clean_labels, empty_cells, parse_numbers
 from bayeseval.records.coded import Coded, combined_key
 
 __all__ = [
-    "NO_LANGUAGE",
     "REDUCED",
     "NoLanguageError",
     "Part",
@@ -44,8 +43,6 @@ _MOST_AVERAGED: Final = 50
 _ROUNDED: Final = 1e-3
 #: Numbers of a row that stands for many: of its group, how many, and their range.
 REDUCED: Final = ("group", "rows", "lowest", "highest")
-#: Why rows of languages are left out that are named as averages.
-NO_LANGUAGE: Final = "aggregate rows, not a language"
 _INTEGRAL: Final = re.compile(r"(-?[0-9]+)\.0+")
 
 
@@ -279,7 +276,7 @@ def _drop_aggregates(reader: _PartReader, labels: dict[str, Coded]) -> dict[str,
     if not names:
         return labels
     keep = ~languages.among(names)
-    reader.keep(keep, reason=NO_LANGUAGE, labels=languages)
+    reader.keep(keep, reason="aggregate rows, not a language", labels=languages)
     return {"language": languages.take(keep)}
 
 
