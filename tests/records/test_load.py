@@ -637,6 +637,7 @@ def test_declared_units(tmp_path: Path) -> None:
     [
         ((1, 0), "lower bound 1 is not below upper bound 0"),
         ((0, float("inf")), "not finite"),
+        ((0, 10**400), "not finite"),
         ((-1e308, 1e308), "lower bound -1e+308 is beyond 1e+100"),
         ((0, "x"), "not a number"),
         ((0, 1, 2), "expected (lower, upper)"),

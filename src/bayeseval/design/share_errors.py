@@ -33,8 +33,7 @@ from bayeseval.design.outcome import Outcome, half_unit
 from bayeseval.design.replicates import note_of_upper_bounds
 from bayeseval.errors import DesignError, wording
 from bayeseval.families import FAMILIES, of_quantity
-from bayeseval.readers.measures import is_accuracy
-from bayeseval.records import CellTable, Records
+from bayeseval.records import CellTable, Records, is_accuracy
 
 __all__ = [
     "add_share_errors",

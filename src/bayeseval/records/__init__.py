@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bayeseval.readers.measures import is_accuracy
 from bayeseval.readers.raw import Dropped
 from bayeseval.records.averages import average_over_others, sources_of
 from bayeseval.records.benchmarks import BenchmarkSummary, card_citations, list_benchmarks
@@ -76,6 +77,7 @@ __all__ = [
     "facts_table",
     "format_description",
     "format_refused",
+    "is_accuracy",
     "item_variance",
     "list_benchmarks",
     "load",

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Real
-from typing import Final, cast
+from typing import Final
 
 from bayeseval._text import Caution, Note
 from bayeseval.errors import InputError
@@ -48,14 +48,17 @@ class Units:
                 continue
             if isinstance(value, bool) or not isinstance(value, Real):
                 raise InputError(f"units: {bound} bound {value!r} is not a number")
-            size = abs(cast("float", value))
-            if not size <= LARGEST:
-                problem = f"beyond {LARGEST:g}" if size < math.inf else "not finite"
+            try:
+                number = float(value)
+            except OverflowError:  # a whole number of hundreds of digits
+                number = math.inf
+            if not abs(number) <= LARGEST:
+                problem = f"beyond {LARGEST:g}" if math.isfinite(number) else "not finite"
                 raise InputError(
                     f"units: {bound} bound {value!r} is {problem}; leave it out when unbounded"
                 )
             # 0 and 0.0 (and -0.0) must be the same bound in every hash and file.
-            object.__setattr__(self, bound, float(value) + 0.0)
+            object.__setattr__(self, bound, number + 0.0)
         if self.lower is not None and self.upper is not None and self.lower >= self.upper:
             raise InputError(
                 f"units: lower bound {self.lower:g} is not below upper bound {self.upper:g}"
