@@ -60,6 +60,7 @@ def cases() -> list[Case]:
         ("crossed", "marginal"): (10, 100, 1_000),
         ("additive", "numpyro"): (10, 100, 1_000),
         ("additive", "pymc"): (10, 100, 1_000),
+        ("paper", "ml"): (10, 100, 1_000),
     }
     for (model, engine), sizes in by_languages.items():
         for n in sizes:
@@ -68,6 +69,7 @@ def cases() -> list[Case]:
         ("additive", "marginal"): (2, 10, 100, 1_000, 10_000),
         ("crossed", "marginal"): (10, 100, 1_000),
         ("additive", "numpyro"): (10, 100, 1_000),
+        ("paper", "ml"): (10, 100, 1_000),
     }
     for (model, engine), sizes in by_models.items():
         for n in sizes:
