@@ -172,11 +172,11 @@ def _guess(task: str, scores: Scores) -> Units | None:
         return None
     if lowest >= 0 and highest <= 1:
         return Units(0.0, 1.0)
-    # An accuracy is no mark: one above 1 is a percentage, however hard the task.
-    percentage = is_accuracy(task) or highest > _CLEARLY_PERCENT
-    if lowest >= 0 and percentage and highest <= _PERCENT:
-        return Units(0.0, 100.0)
-    return Units()
+    if lowest < 0 or highest > _PERCENT:
+        return Units()
+    # An accuracy is no mark: where most are above 1 they are percentages, however hard the task.
+    hard = is_accuracy(task) and np.median(scores[scores > 0.0]) > 1.0
+    return Units(0.0, 100.0) if hard or highest > _CLEARLY_PERCENT else Units()
 
 
 def _guess_note(guess: Units, names: list[str], n_tasks: int, others: set[Units]) -> str:
