@@ -307,6 +307,10 @@ def test_predictions_outside_the_scale_are_noted_and_not_cut() -> None:
         "items are known, or bounded"
     )
     assert fit.predict(cells.tail(1)).attrs["notes"] == ()
+    # The check of predicted scores counts them, too.
+    checks = fit.checks().table.set_index("check")
+    assert checks.loc["outside_bounds", "status"] == "fail"
+    assert "not known" not in checks.loc["outside_bounds", "sentence"]
     # A new task has the scale of all others, where they have one.
     records = be.Records.from_frame(frame, name="floor", units=(0, 100))
     one = be.fit(records, "additive", engine="marginal", draws=200, chains=2)

@@ -209,7 +209,7 @@ def shell_quoted(text: str) -> str:
     Examples
     --------
     >>> print(shell_quoted("a b.csv"), shell_quoted("it's\n.csv"))
-    'a b.csv' $'it\'s\x0a.csv'
+    'a b.csv' $'it\'s\012.csv'
     """
     if text.isprintable() and not _UNSEEN.search(text):
         return shlex.quote(text)
@@ -224,7 +224,8 @@ def _as_in_shell(character: str) -> str:
     # A byte of a file name that is no UTF-8 is a lone surrogate for Python.
     is_byte = "\udc80" <= character <= "\udcff"
     encoded = character.encode("utf-8", "surrogateescape" if is_byte else "surrogatepass")
-    return "".join(f"\\x{byte:02x}" for byte in encoded)
+    # Three digits, after which a digit of the name cannot be read as a fourth.
+    return "".join(f"\\{byte:03o}" for byte in encoded)
 
 
 def unbroken(text: str) -> str:

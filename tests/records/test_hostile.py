@@ -491,4 +491,4 @@ def test_more_columns_than_a_spreadsheet_has(suffix: str, tmp_path: Path) -> Non
         what = "different keys" if "json" in suffix else "columns"
         with pytest.raises(InputError) as caught:
             read_table(path)
-        assert str(caught.value) == f"{path}: 16,385 {what}; at most 16,384 are read"
+        assert str(caught.value) == f"{path}: more than 16,384 {what}, and no more are read"

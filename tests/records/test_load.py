@@ -612,20 +612,6 @@ def test_a_scale_that_is_not_clear_stays_unknown(
     assert declared.report.notes == ()
 
 
-def test_accuracies_above_one_are_percentages_however_hard_the_task(tmp_path: Path) -> None:
-    rows = "gpt,en,{0},{1}\ngpt,sw,{0},0\nb,en,{0},{2}\nb,sw,{0},0\n"
-    hard = load(_scores(tmp_path, rows.format("aime:accuracy", 1.2, 7.2)))
-    assert hard.units == {"aime:accuracy": Units(0, 100)}
-    # Ratings, no percentages, and fractions of which one is misspelt.
-    for name, *scores in (
-        ("aime:rating", 1.2, 7.2),
-        ("aime:accuracy", 1.2, 100.2),
-        ("aime:accuracy", 0.2, 1.7),
-    ):
-        other = load(_scores(tmp_path, rows.format(name, *scores)))
-        assert other.units == {name: Units()}
-
-
 def test_declared_units(tmp_path: Path) -> None:
     path = _scores(tmp_path, "gpt,en,a,80\ngpt,sw,b,6\nb,en,a,70\nb,sw,b,5\n")
     records = load(path, units={"*": (0, 100), "b": Units(1, 10)})

@@ -444,6 +444,43 @@ def test_an_unknown_label_means_the_language_that_its_name_says() -> None:
     )
 
 
+def test_a_label_that_a_registry_knows_is_kept_and_names_may_be_codes() -> None:
+    table = renamed(de="français")
+    table.loc[(table["language"] == "français") & (table["model"] == "A"), "language"] = "fra"
+    table = table[(table["language"] != "fra") | (table["task"] == "qa")]
+    records = Records.from_frame(table, language_names={"français": "fr"})
+    assert records.coords["language"] == ("en", "fra", "hi", "sw")
+    drop = {"language": ["français"]}
+    with pytest.raises(InputError, match=r"no language 'français', which is called 'fra' here"):
+        Records.from_frame(table, language_names={"français": "fr"}, drop=drop)
+    one = Records.from_frame(renamed(de="español", hi="gaa"), language_names=GIVEN)
+    assert one.language_names["español"] == "Spanish"
+    assert one.language_names["gaa"] == "Ga"
+
+
+GIVEN = {"español": "es", "gaa": "Ga"}
+
+
+def test_an_accuracy_above_100_is_warned_of() -> None:
+    table = frame().assign(task="qa:accuracy")
+    table = table.drop_duplicates(["model", "language"])
+    table.loc[0, "score"] = 103.4
+    (warning,) = warnings(table)
+    assert "task 'qa:accuracy': 1 score below 0 or above 100: 103.4 (" in warning
+    assert "row 1" in warning
+    assert warnings(table.assign(task="qa:rating")) == []
+
+
+def test_marks_beside_percentages_are_warned_of() -> None:
+    marks = frame().assign(score=lambda t: t["score"].where(t["task"] == "qa", t["score"] / 10))
+    (warning,) = warnings(marks)
+    assert "scale unknown for task nli" in warning
+    assert "other tasks are on 0-100, and means are those of the scores as they are" in warning
+    assert warnings(marks[marks["task"] == "nli"]) == []
+    low = marks.assign(score=lambda t: t["score"].where(t["task"] == "qa", t["score"] - 1.5))
+    assert warnings(low) == []
+
+
 def test_one_name_of_two_languages_is_warned_of() -> None:
     own = {"de": "dialect", "hi": "dialect", "en": "another"}
     records = Records.from_frame(frame(), language_names=own)

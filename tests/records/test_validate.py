@@ -235,7 +235,7 @@ def test_a_shipped_name_wins_over_a_folder_of_that_name(
 
 def test_of_very_many_tasks_the_first_ones_are_listed() -> None:
     rows = [
-        (m, lang, f"t{i:03}", i + 2 * (m == "b") + (lang == "de"))
+        (m, lang, f"t{i:03}", 11 + i + 2 * (m == "b") + (lang == "de"))
         for m in "ab"
         for lang in ("de", "sw")
         for i in range(302)

@@ -40,6 +40,7 @@ from bayeseval.estimands import read_arrays
 from bayeseval.estimands.container import PosteriorArrays
 from bayeseval.estimands.frames import draws_of
 from bayeseval.output.language_names import name_and_code
+from bayeseval.records.scales import lower_bound
 
 __all__ = ["Check", "Checks", "FitLabel", "predictive_draws", "predictive_groups", "run_checks"]
 
@@ -203,9 +204,16 @@ def _parameters(design: Design, posterior: xr.Dataset) -> list[str]:
 
 
 def _limits(arrays: PosteriorArrays, bounds: Bounds) -> tuple[Floats, Floats] | None:
-    """Bounds of every record; None where no task has any."""
+    """Bounds of every record; None where no task has any.
+
+    A lower bound that is not known is that of :func:`bayeseval.records.scales.lower_bound`.
+    """
     tasks = arrays.levels[names.TASK]
-    pairs = [bounds.get(task, (None, None)) for task in tasks]
+    pairs = []
+    for code, task in enumerate(tasks):
+        lowest, highest = bounds.get(task, (None, None))
+        scores = arrays.score[arrays.index[names.TASK] == code]
+        pairs.append((lower_bound(lowest, float(scores.min())), highest))
     lower = np.array([-np.inf if low is None else low for low, _ in pairs])
     upper = np.array([np.inf if high is None else high for _, high in pairs])
     if np.isinf(lower).all() and np.isinf(upper).all():

@@ -31,7 +31,7 @@ def names_of(labels: Sequence[str], given: Mapping[str, str]) -> dict[str, str]:
     labels : sequence of str
         The table's language labels.
     given : mapping of str to str
-        Names that the user or the card states; they win. Other labels are left aside.
+        Names that the user or the card states, or codes; they win. Other labels are left aside.
     """
     names: dict[str, str] = {}
     for label in labels:
@@ -47,8 +47,12 @@ def names_of(labels: Sequence[str], given: Mapping[str, str]) -> dict[str, str]:
     for same in _with_shared_name(names):
         for label in same:
             del names[label]
-    known = {label: name for label, name in given.items() if label in set(labels)}
-    return {**names, **known}
+    for label in set(labels) & set(given):
+        # Names begin with a capital letter: Ga is a language, and ga the code of another.
+        is_a_code = given[label][:1].islower() and is_code(given[label])
+        one = understand(given[label]) if is_a_code else None
+        names[label] = given[label] if one is None else one.name
+    return names
 
 
 def meant_or_near(label: str, known: Sequence[str]) -> str:

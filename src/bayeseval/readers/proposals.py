@@ -104,15 +104,14 @@ def advice_on_columns(names: Iterable[str]) -> str:
     --------
     >>> advice_on_columns(["mgsm_ar", "mgsm_de", "size"])[:48]
     'the columns mgsm_ar, mgsm_de seem to hold the sc'
-    >>> advice_on_columns(["size", "year"])
-    ''
+    >>> advice_on_columns(["size", "year"]), advice_on_columns(["de", "fr", "train_de", "train_fr"])
+    ('', '')
     """
-    scores = [
-        name
-        for line in propose([*names][:_MOST_SEARCHED])
-        if not line.leaves_out
-        for name in line.tasks
-    ]
+    searched = [*names][:_MOST_SEARCHED]
+    if sum(understand(name) is not None for name in searched) > 1:
+        # The scores are in the columns that are languages.
+        return ""
+    scores = [name for line in propose(searched) if not line.leaves_out for name in line.tasks]
     if len(scores) <= 1:
         return ""
     return (

@@ -393,8 +393,7 @@ def _only_table(engine: Engine, source: str, catalogue: str) -> str:
     views = [one["table_name"] for one in rows if one["table_type"] == "VIEW"]
     rows = [one for one in rows if one["table_type"] != "VIEW"]
     if len(rows) != 1:
-        whole = [f"{one['table_schema']}.{one['table_name']}".removeprefix("main.") for one in rows]
-        names = shorten(map(brief, whole))
+        names = shorten(brief(f"{one['table_schema']}.{one['table_name']}") for one in rows)
         held = f"{grouped(len(rows))} tables ({names})" if rows else "no table"
         if views and not rows:
             held += f" but views ({shorten(map(brief, views))}), which are not computed"

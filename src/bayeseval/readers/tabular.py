@@ -189,9 +189,7 @@ def _read_delimited(text: str, source: str, suffix: str) -> RawTable:
 def _refuse_wide(n_columns: int, source: str, what: str = "columns") -> None:
     """Bound the time that small files take: most of a column's is not that of its cells."""
     if n_columns > MAX_COLUMNS:
-        raise InputError(
-            f"{source}: {grouped(n_columns)} {what}; at most {grouped(MAX_COLUMNS)} are read"
-        )
+        raise InputError(f"{source}: more than {grouped(MAX_COLUMNS)} {what}, and no more are read")
 
 
 def _read_unquoted(text: str, first: str, source: str, delimiter: str) -> RawTable | None:

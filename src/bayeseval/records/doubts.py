@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from bayeseval._text import Caution, counted, shorten, together
 from bayeseval._typing import Bools
-from bayeseval.readers.measures import measure_of_task, says_lower_is_better
+from bayeseval.readers.measures import is_accuracy, measure_of_task, says_lower_is_better
 from bayeseval.records.coded import by_level
 from bayeseval.records.left_out import leave_out_levels
 from bayeseval.records.report import Units
@@ -106,6 +106,7 @@ def _doubtful_scores(
     """
     far_off: list[tuple[str, Caution]] = []
     low: list[tuple[str, Caution]] = []
+    no_accuracy: list[tuple[str, Caution]] = []
     of_task = by_level(np.arange(len(task)), task, len(tasks))
     for name, rows in zip(tasks, of_task, strict=True):
         values = scores[rows]
@@ -120,6 +121,14 @@ def _doubtful_scores(
                 " an error"
             )
             far_off.append((name, Caution(text)))
+        impossible = (values < 0.0) | (values > _PERCENT)
+        if is_accuracy(name) and units[name] == Units() and impossible.any():
+            text = (
+                f"task {name!r}: {counted(int(impossible.sum()), 'score')} below 0 or above 100:"
+                f" {_listed(rows[impossible], scores, where)}; correct or leave out what is an"
+                " error, or declare the bounds"
+            )
+            no_accuracy.append((name, Caution(text)))
         fractions = _fractions(values) | _fractions_of_models(values, model[rows])
         if fractions.any():
             text = (
@@ -128,7 +137,7 @@ def _doubtful_scores(
                 f" {_listed(rows[fractions], scores, where)}; multiply by 100 if they are fractions"
             )
             low.append((name, Caution(text)))
-    return [*together(far_off), *together(low)]
+    return [*together(far_off), *together(no_accuracy), *together(low)]
 
 
 def _far_scores(values: Scores, *, bounded: bool) -> Bools:

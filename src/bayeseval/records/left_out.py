@@ -63,9 +63,10 @@ def leave_out(
             # Readers leave out languages that are named as averages.
             left_out_before = factor == "language" and is_aggregate(label)
             if label not in known and not left_out_before:
+                hint = _name_now(stack, label) if factor == "language" else ""
                 raise InputError(
-                    f"{stack.source}: drop: no {factor} {label!r}{did_you_mean(label, known)}"
-                    f" ({factor}s: {shorten(known, limit=15)})"
+                    f"{stack.source}: drop: no {factor} {label!r}"
+                    f"{hint or did_you_mean(label, known)} ({factor}s: {shorten(known, limit=15)})"
                 )
         there = [label for label in labels if label in known]
         if there:
@@ -119,6 +120,14 @@ def _without(
     counts = {label: int(rows[coded.among({label})].sum()) for label in labels}
     group = Dropped(reason, tuple(sorted(counts.items())), _first(stack, excluded))
     return stack.take(~excluded), group
+
+
+def _name_now(stack: Stack, label: str) -> str:
+    """What a language is called in all rows that was written in this way, too; else ""."""
+    if label not in stack.written.present():
+        return ""
+    now = stack.labels["language"].take(stack.written.among({label})).present()
+    return f", which is called {' or '.join(map(repr, now))} here"
 
 
 def _named_as_averages(stack: Stack, factor: str) -> dict[str, bool]:

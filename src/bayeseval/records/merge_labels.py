@@ -21,8 +21,9 @@ def merge_labels(languages: Coded, language_names: Mapping[str, str]) -> tuple[C
 
     ``English``, ``en`` and ``eng_Latn`` become the label that most rows have (of equally
     many the shortest). A label that no registry knows means what its name means (``français``
-    that is named ``fr``). Labels of a macro language and of its standard variety (``sw`` and
-    ``swh``, ``fil`` and ``tl``) stay apart, because a table may mean both.
+    that is named ``fr``), and becomes one that a registry knows. Labels of a macro language and
+    of its standard variety (``sw`` and ``swh``, ``fil`` and ``tl``) stay apart, because a table
+    may mean both.
 
     Parameters
     ----------
@@ -49,7 +50,9 @@ def merge_labels(languages: Coded, language_names: Mapping[str, str]) -> tuple[C
     renamed: dict[str, str] = {}
     notes: list[Note] = []
     for labels in groups.values():
-        kept, *others = sorted(labels, key=lambda label: (-rows[label], len(label), label))
+        kept, *others = sorted(
+            labels, key=lambda label: (not understand(label), -rows[label], len(label), label)
+        )
         if others:
             renamed |= dict.fromkeys(others, kept)
             listed = shorten([show(label) for label in sorted(labels)], limit=_SHOWN)

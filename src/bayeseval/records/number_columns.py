@@ -12,6 +12,7 @@ from bayeseval._text import Caution, counted, grouped, shorten
 from bayeseval.errors import InputError
 from bayeseval.readers.columns import columns_argument
 from bayeseval.records.coded import by_level
+from bayeseval.records.parts import REDUCED
 from bayeseval.records.report import LARGEST, Units
 from bayeseval.records.stack import Stack
 
@@ -44,9 +45,16 @@ _AT_LEAST: Final = {
 def check_numbers(stack: Stack, task: npt.NDArray[np.int64], tasks: tuple[str, ...]) -> None:
     """Refuse numbers that their column cannot hold, and a chance level that is not one per task."""
     numbers = stack.numbers
+    beyond = f"is beyond {LARGEST:g}; divide all by a power of ten"
+    # The extremes of rows that were reduced are in the file, their means are not.
+    scores, rows = stack.scores
+    largest = int(np.argmax(np.abs(scores)))
+    if np.abs(scores[largest]) > LARGEST:
+        where = stack.at(int(rows[largest]), "score", float(scores[largest]))
+        raise InputError(f"{where}: score {scores[largest]:g} {beyond}")
     for name, values in numbers.items():
-        beyond = np.abs(values) > LARGEST
-        _refuse(stack, name, beyond, f"is beyond {LARGEST:g}; divide all by a power of ten")
+        if name not in ("score", *REDUCED):
+            _refuse(stack, name, np.abs(values) > LARGEST, beyond)
     if "se" in numbers:
         small = (numbers["se"] > 0.0) & (numbers["se"] < 1.0 / LARGEST)
         _refuse(stack, "se", small, f"is below {1.0 / LARGEST:g}; write 0 where there is none")

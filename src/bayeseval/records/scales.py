@@ -9,9 +9,9 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from bayeseval._text import Caution, any_of, shorten, together
+from bayeseval._text import Caution, Note, any_of, shorten, together
 from bayeseval.errors import InputError, did_you_mean, wording
-from bayeseval.readers.measures import is_accuracy, measure_of_task
+from bayeseval.readers.measures import measure_of_task
 from bayeseval.records.coded import by_level
 from bayeseval.records.report import Units
 
@@ -38,6 +38,8 @@ _MOST_NAMED: Final = 5
 # A score above this cannot be a fraction, nor a mark out of 5, 10 or 20.
 _CLEARLY_PERCENT: Final = 20.0
 _PERCENT: Final = 100.0
+_LOWEST_MARK: Final = 1.0
+_HIGHEST_MARK: Final = 10.0
 # Of the first quartile of the others' scores: lower ones are a failure.
 _FAR_BELOW: Final = 0.25
 # Far less than the 100 of a units slip, far more than models of one task differ.
@@ -101,7 +103,7 @@ def resolve_units(
     source: str,
     declared: tuple[Units | None, Mapping[str, Units]],
     in_table: Mapping[str, Units],
-) -> tuple[dict[str, Units], list[str]]:
+) -> tuple[dict[str, Units], list[Note]]:
     """Bounds per task: declared by the user, else stated in the table, else guessed.
 
     Parameters
@@ -120,7 +122,7 @@ def resolve_units(
     Returns
     -------
     units : dict of str to Units
-    notes : list of str
+    notes : list of Note
         One line per kind of guess, and one where a declaration overrules the table.
     """
     default, named = declared
@@ -131,8 +133,8 @@ def resolve_units(
                 f" (tasks: {shorten(tasks, limit=15)})"
             )
     stated = stated_units(tasks, declared, in_table)
-    each = zip(tasks, by_level(scores, task, len(tasks)), strict=True)
-    by_task = {name: stated.get(name) or _guess(name, values) for name, values in each}
+    each = dict(zip(tasks, by_level(scores, task, len(tasks)), strict=True))
+    by_task = {name: stated.get(name) or _guess(name, values) for name, values in each.items()}
     # A task that no model solves takes the scale of the others, when they share one.
     scales = {u for u in by_task.values() if u and u.lower is not None and u.upper is not None}
     unsolved = next(iter(scales)) if len(scales) == 1 else Units()
@@ -142,9 +144,12 @@ def resolve_units(
         if name not in stated:
             guesses.setdefault(units[name], []).append(name)
     overruled = [name for name in tasks if name in in_table and in_table[name] != units[name]]
-    notes = []
+    notes: list[Note] = []
     for guess, guessed in guesses.items():
-        notes.append(_guess_note(guess, guessed, len(tasks), set(units.values()) - {guess}))
+        others = set(units.values()) - {guess}
+        note = _guess_note(guess, guessed, len(tasks), others)
+        marks = guess == Units() and any(_are_marks(each[name]) for name in guessed)
+        notes.append(Caution(note) if marks and _beside(others) else note)
     if overruled:
         notes.append(f"declared units overrule the bounds in the table for {shorten(overruled)}")
     return units, notes
@@ -172,11 +177,9 @@ def _guess(task: str, scores: Scores) -> Units | None:
         return None
     if lowest >= 0 and highest <= 1:
         return Units(0.0, 1.0)
-    if lowest < 0 or highest > _PERCENT:
-        return Units()
-    # An accuracy is no mark: where most are above 1 they are percentages, however hard the task.
-    hard = is_accuracy(task) and np.median(scores[scores > 0.0]) > 1.0
-    return Units(0.0, 100.0) if hard or highest > _CLEARLY_PERCENT else Units()
+    if lowest >= 0 and _CLEARLY_PERCENT < highest <= _PERCENT:
+        return Units(0.0, 100.0)
+    return Units()
 
 
 def _guess_note(guess: Units, names: list[str], n_tasks: int, others: set[Units]) -> str:
@@ -202,6 +205,11 @@ def _guess_note(guess: Units, names: list[str], n_tasks: int, others: set[Units]
         )
         return text
     return f"{text}; declare it with {declare_units(guess, tasks=tasks)}{others_too}"
+
+
+def _are_marks(scores: Scores) -> bool:
+    """Whether scores may be ratings of 1 to 5 or 1 to 10."""
+    return bool(scores.min() >= _LOWEST_MARK and scores.max() <= _HIGHEST_MARK)
 
 
 def _beside(others: set[Units]) -> str:
