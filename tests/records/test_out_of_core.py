@@ -266,7 +266,7 @@ def test_numbers_that_are_not_finite_are_refused_with_their_row(tmp_path: Path) 
         be.load(tmp_path / "rows.parquet", memory=MEMORY)
     frame.loc[40, "score"] = 1e101
     frame.to_parquet(tmp_path / "rows.parquet")
-    with pytest.raises(InputError, match=r"row 41, column 'score': score 1e\+101 is beyond 1e\+100"):
+    with pytest.raises(InputError, match=r"row 41, column 'score': score 1e\+101 is beyond"):
         be.load(tmp_path / "rows.parquet", memory=MEMORY)
 
 
