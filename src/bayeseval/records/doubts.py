@@ -121,7 +121,8 @@ def _doubtful_scores(
                 " an error"
             )
             far_off.append((name, Caution(text)))
-        impossible = (values < 0.0) | (values > _PERCENT)
+        # One warning of each score.
+        impossible = ((values < 0.0) | (values > _PERCENT)) & ~far
         if is_accuracy(name) and units[name] == Units() and impossible.any():
             text = (
                 f"task {name!r}: {counted(int(impossible.sum()), 'score')} below 0 or above 100:"
