@@ -444,7 +444,7 @@ def test_an_unknown_label_means_the_language_that_its_name_says() -> None:
     )
 
 
-def test_a_label_that_a_registry_knows_is_kept_and_names_may_be_codes() -> None:
+def test_of_merged_labels_the_one_that_a_registry_knows_is_kept() -> None:
     table = renamed(de="français")
     table.loc[(table["language"] == "français") & (table["model"] == "A"), "language"] = "fra"
     table = table[(table["language"] != "fra") | (table["task"] == "qa")]
@@ -453,12 +453,17 @@ def test_a_label_that_a_registry_knows_is_kept_and_names_may_be_codes() -> None:
     drop = {"language": ["français"]}
     with pytest.raises(InputError, match=r"no language 'français', which is called 'fra' here"):
         Records.from_frame(table, language_names={"français": "fr"}, drop=drop)
-    one = Records.from_frame(renamed(de="español", hi="gaa"), language_names=GIVEN)
-    assert one.language_names["español"] == "Spanish"
-    assert one.language_names["gaa"] == "Ga"
 
 
-GIVEN = {"español": "es", "gaa": "Ga"}
+def test_names_may_be_codes_which_begin_with_a_small_letter() -> None:
+    # ga is Irish, and Ga another language.
+    table = renamed(de="español", hi="accra", sw="ga")
+    records = Records.from_frame(table, language_names={"accra": "Ga", "español": "es"})
+    assert records.coords["language"] == ("accra", "en", "español", "ga")
+    assert list(records.language_names.items()) == [
+        *(("en", "English"), ("ga", "Irish")),
+        *(("accra", "Ga"), ("español", "Spanish")),
+    ]
 
 
 def test_an_accuracy_above_100_is_warned_of() -> None:

@@ -209,16 +209,15 @@ def _limits(arrays: PosteriorArrays, bounds: Bounds) -> tuple[Floats, Floats] | 
     A lower bound that is not known is that of :func:`bayeseval.records.scales.lower_bound`.
     """
     tasks = arrays.levels[names.TASK]
-    pairs = []
-    for code, task in enumerate(tasks):
-        lowest, highest = bounds.get(task, (None, None))
-        scores = arrays.score[arrays.index[names.TASK] == code]
-        pairs.append((lower_bound(lowest, float(scores.min())), highest))
-    lower = np.array([-np.inf if low is None else low for low, _ in pairs])
+    task_of_record = arrays.index[names.TASK]
+    lowest = np.full(len(tasks), np.inf)
+    np.minimum.at(lowest, task_of_record, arrays.score)
+    pairs = [bounds.get(task, (None, None)) for task in tasks]
+    lows = [lower_bound(low, least) for (low, _), least in zip(pairs, lowest.tolist(), strict=True)]
+    lower = np.array([-np.inf if low is None else low for low in lows])
     upper = np.array([np.inf if high is None else high for _, high in pairs])
     if np.isinf(lower).all() and np.isinf(upper).all():
         return None
-    task_of_record = arrays.index[names.TASK]
     return lower[task_of_record], upper[task_of_record]
 
 

@@ -8,9 +8,23 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from bayeseval._text import Caution, Note, shorten, show
 from bayeseval.errors import did_you_mean, wording
-from bayeseval.languages.codes import flag_of, is_code, nearest_name, understand, variant_name
+from bayeseval.languages.codes import (
+    Language,
+    flag_of,
+    is_code,
+    nearest_name,
+    understand,
+    variant_name,
+)
 
-__all__ = ["meant_or_near", "names_of", "one_label_each", "same_language", "unknown_labels"]
+__all__ = [
+    "meant_by_name",
+    "meant_or_near",
+    "names_of",
+    "one_label_each",
+    "same_language",
+    "unknown_labels",
+]
 
 _SHOWN = 4
 # Shorter labels are near to something by chance.
@@ -47,12 +61,24 @@ def names_of(labels: Sequence[str], given: Mapping[str, str]) -> dict[str, str]:
     for same in _with_shared_name(names):
         for label in same:
             del names[label]
-    for label in set(labels) & set(given):
-        # Names begin with a capital letter: Ga is a language, and ga the code of another.
-        is_a_code = given[label][:1].islower() and is_code(given[label])
-        one = understand(given[label]) if is_a_code else None
-        names[label] = given[label] if one is None else one.name
+    for label in labels:
+        if label in given:
+            one = meant_by_name(given[label]) if is_code(given[label]) else None
+            names[label] = given[label] if one is None else one.name
     return names
+
+
+def meant_by_name(name: str) -> Language | None:
+    """The language that a name of `language_names` says, be it a code; None if it is not known.
+
+    A code begins with a small letter: Ga is a language, and ga the code of another.
+
+    Examples
+    --------
+    >>> [one and one.code for one in map(meant_by_name, ("French", "fr", "ga", "Ga"))]
+    ['fra', 'fra', 'gle', None]
+    """
+    return understand(name) if name[:1].islower() or not is_code(name) else None
 
 
 def meant_or_near(label: str, known: Sequence[str]) -> str:

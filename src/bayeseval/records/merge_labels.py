@@ -9,6 +9,7 @@ import numpy as np
 
 from bayeseval._text import Caution, Note, shorten, show
 from bayeseval.languages.codes import understand
+from bayeseval.languages.labels import meant_by_name
 from bayeseval.records.coded import Coded
 
 __all__ = ["merge_labels"]
@@ -42,7 +43,7 @@ def merge_labels(languages: Coded, language_names: Mapping[str, str]) -> tuple[C
     groups: dict[tuple[str, str, str | None], list[str]] = defaultdict(list)
     by_standard: dict[tuple[str, str, str | None], dict[str, str]] = defaultdict(dict)
     for label in languages.present():
-        one = understand(label) or understand(language_names.get(label, ""))
+        one = understand(label) or meant_by_name(language_names.get(label, ""))
         if one is not None:
             groups[one.code, one.script, one.territory].append(label)
             by_standard[one.standard, one.script, one.territory].setdefault(one.code, label)

@@ -48,7 +48,7 @@ def check_numbers(stack: Stack, task: npt.NDArray[np.int64], tasks: tuple[str, .
     beyond = f"is beyond {LARGEST:g}; divide all by a power of ten"
     # The extremes of rows that were reduced are in the file, their means are not.
     scores, rows = stack.scores
-    largest = int(np.argmax(np.abs(scores)))
+    largest = int(np.nanargmax(np.abs(scores)))
     if np.abs(scores[largest]) > LARGEST:
         where = stack.at(int(rows[largest]), "score", float(scores[largest]))
         raise InputError(f"{where}: score {scores[largest]:g} {beyond}")
