@@ -251,8 +251,7 @@ class Point:
             )
 
         white = np.zeros((1, statistics.n_kept + 1))
-        kept = factor.scaled_draws(white, np.ones(1, dtype=np.int64))
-        kept = marginal.scaled(factor, kept, np.zeros(1, dtype=np.int64))
+        kept = marginal.kept_draws(factor, white, np.ones(1, dtype=np.int64))
         eliminated = marginal.eliminated_mean(factor, kept, np.zeros(1, dtype=np.int64))[0]
         if self.eliminated.zero_sum:
             eliminated -= share * eliminated.sum()
@@ -266,13 +265,13 @@ class Point:
         rows = self._derivatives(cells)
         core = np.zeros((len(cells), c + 1))
         core[:, :c] = rows[:, :c].toarray()
-        point = np.zeros(len(cells), dtype=np.int64)
-        core[:, :c] = self.marginal.scaled_core(self.factor, core[:, :c], point, transposed=True)
         scaled = rows[:, self.layout.columns].multiply(
             self.factor.kept_sd[0, self.layout.columns][None]
         )
         white = sparse.csr_array(scaled) @ nested.inverse_at(0).T
         core[:, :c] -= white @ nested.rows[0, :, :c]
+        point = np.zeros(len(cells), dtype=np.int64)
+        core[:, :c] = self.marginal.scaled_core(self.factor, core[:, :c], point, transposed=True)
         solve_in_place(self.factor.core, core, np.array([len(core)]))
         along = np.zeros(len(cells))
         if nested.unit is not None:

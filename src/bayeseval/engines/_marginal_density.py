@@ -41,7 +41,7 @@ from bayeseval import names
 from bayeseval._processes import in_threads
 from bayeseval._typing import Floats, Index
 from bayeseval.design import Design
-from bayeseval.engines._lapack import cholesky_in_place
+from bayeseval.engines._lapack import cholesky_in_place, solve_in_place
 from bayeseval.engines._marginal_factor import Factor, eliminate_nested, mirror
 from bayeseval.engines._marginal_layout import lay_out
 from bayeseval.engines._marginal_prior import Scales, scales_of
@@ -55,9 +55,13 @@ __all__ = [
     "one_thread_per_call",
 ]
 
-# Bordered matrices of a batch take about this many bytes, so that they stay in a core's
-# cache.
-_BATCH_BYTES: Final = 4000000
+# Stored entries of a batch take at most this many bytes, so that they stay in the caches: more of
+# them if the batch has few points, because its points share the calls from Python, during which
+# other threads wait. (On MEGA, `crossed` takes 0.35 ms for a point in batches of 16, 0.43 ms in
+# batches of 8; `interaction` 0.022 ms in batches of 200, 0.027 ms in batches of 400.)
+_BATCH_BYTES: Final = 4_000_000
+_SMALL_BATCH: Final = 16
+_SMALL_BATCH_BYTES: Final = 8_000_000
 
 _LOG_2_PI: Final = float(np.log(2.0 * np.pi))
 
@@ -107,7 +111,9 @@ class Marginal:
     @property
     def batch(self) -> int:
         """Number of points in a batch."""
-        return max(1, _BATCH_BYTES // (8 * self.statistics.layout.size))
+        point = 8 * self.statistics.layout.size
+        small = min(_SMALL_BATCH, _SMALL_BATCH_BYTES // point)
+        return max(1, small, _BATCH_BYTES // point)
 
     def log_posterior(self, phi: Floats) -> Floats:
         """Log p(y | phi) + log p(phi) of points (b, n), shape (b,)."""
@@ -254,32 +260,19 @@ class Marginal:
         statistics, layout = self.statistics, self.statistics.layout
         n_points, c = len(kept_sd), layout.n_core
         stored = self._memory(n_points) if reuse_memory else np.empty((n_points, layout.size))
-        border = np.concatenate([kept_sd[:, :c], np.ones((n_points, 1))], axis=1)
-        nested_sd = kept_sd[:, layout.columns]
+        ratio = eliminated_sd**2
         if statistics.n_classes == 1:
-            ratio = eliminated_sd**2 * precision[:, 0]
-            root = np.sqrt(precision)
-            border *= root
-            nested_sd = nested_sd * root
-        else:
-            ratio = eliminated_sd**2
+            ratio = ratio * precision[:, 0]
         diagonal = self.schur.reduce(ratio, precision, out=stored)
-        rows, core = layout.rows(stored), layout.core(stored)
+        nested = eliminate_nested(layout, stored, kept_sd[:, layout.columns])
+        core = layout.core(stored)
         mirror(core)
-        self._apply_relations(rows, core, roots)
+        self._apply_relations(core, roots)
+        border = np.concatenate([kept_sd[:, :c], np.ones((n_points, 1))], axis=1)
         core *= border[:, :, None]
         core *= border[:, None, :]
         position = np.arange(c)
         core[:, position, position] += 1.0
-        rows *= nested_sd[:, :, None]
-        rows *= border[:, None, :]
-        for run in layout.runs:
-            sds = nested_sd[:, run.rows].reshape(n_points, run.n_groups, run.size)
-            blocks = layout.blocks(stored, run)
-            blocks *= sds[:, :, :, None] * sds[:, :, None, :]
-            position = np.arange(run.size)
-            blocks[:, :, position, position] += 1.0
-        nested = eliminate_nested(layout, stored)
         core[~cholesky_in_place(core)] = np.nan
         return Factor(
             nested=nested,
@@ -292,18 +285,16 @@ class Marginal:
             diagonal=diagonal,
         )
 
-    def _apply_relations(self, rows: Floats, core: Floats, roots: Mapping[str, Floats]) -> None:
-        """Multiply the core's columns by the roots of related levels, and centre others."""
+    def _apply_relations(self, core: Floats, roots: Mapping[str, Floats]) -> None:
+        """Multiply the core by the roots of related levels from both sides, and centre others."""
         for block in self.core_blocks:
             root, at = roots.get(block.name), block.columns
             if root is not None:
                 core[:, at] = root.transpose(0, 2, 1) @ core[:, at]
                 core[:, :, at] = core[:, :, at] @ root
-                rows[:, :, at] = rows[:, :, at] @ root
             elif block.zero_sum:
                 core[:, at] -= core[:, at].mean(axis=1, keepdims=True)
                 core[:, :, at] -= core[:, :, at].mean(axis=2, keepdims=True)
-                rows[:, :, at] -= rows[:, :, at].mean(axis=2, keepdims=True)
 
     @cached_property
     def core_blocks(self) -> list[Block]:
@@ -311,29 +302,42 @@ class Marginal:
         n_core = self.statistics.layout.n_core
         return [block for block in self.statistics.kept if block.columns.stop <= n_core]
 
-    def scaled(self, factor: Factor, kept: Floats, point: Index) -> Floats:
-        """Multiply rows by the root of the prior covariance of the kept coefficients.
-
-        Nested coefficients that sum to zero are not centred: their factor does that.
+    def kept_draws(self, factor: Factor, white: Floats, counts: Index) -> Floats:
+        """Draws of the kept coefficients, the intercept minus `Cells.centre`.
 
         Parameters
         ----------
         factor : Factor
             Factors at a batch of points.
-        kept : ndarray, shape (m, p)
-            Standard normal values.
-        point : ndarray of int, shape (m,)
-            Point of the batch that each belongs to.
+        white : ndarray, shape (m, p + 1)
+            Standard normal noise, whose last column is not used; zeros for the mean.
+        counts : ndarray of int, shape (b,)
+            How many draws belong to each point; adds up to m.
+
+        Returns
+        -------
+        ndarray, shape (m, p)
         """
-        result = factor.kept_sd[point] * kept
-        c = self.statistics.layout.n_core
-        result[:, :c] = self.scaled_core(factor, kept[:, :c], point)
+        layout, c = self.statistics.layout, self.statistics.layout.n_core
+        point = np.repeat(np.arange(len(counts)), counts)
+        # With a zero in the border's corner the system is L'u = L^-1 r + noise.
+        core = np.concatenate([white[:, :c], np.zeros((len(white), 1))], axis=1)
+        core[:, :c] += factor.core[point, -1, :c]
+        solve_in_place(factor.core, core, counts, transposed=True)
+        core[:, :c] = self.scaled_core(factor, core[:, :c], point)
+        result = np.empty((len(white), layout.n_kept))
+        result[:, :c] = core[:, :c]
+        if layout.n_nested:
+            core[:, c] = -1.0
+            # Nested coefficients that sum to zero are not centred: their factor does that.
+            nested = factor.nested.coefficients(white[:, layout.columns], core, counts)
+            result[:, layout.columns] = factor.kept_sd[point][:, layout.columns] * nested
         return result
 
     def scaled_core(
         self, factor: Factor, core: Floats, point: Index, *, transposed: bool = False
     ) -> Floats:
-        """The same for the core coefficients.
+        """Multiply rows by the root of the prior covariance of the core coefficients.
 
         Parameters
         ----------
@@ -397,7 +401,7 @@ class Marginal:
         statistics = self.statistics
         point = np.repeat(np.arange(len(repeat)), repeat)
         noise = rng.standard_normal((len(point), statistics.n_kept + 1))
-        kept = self.scaled(factor, factor.scaled_draws(noise, repeat), point)
+        kept = self.kept_draws(factor, noise, repeat)
 
         eliminated = self.eliminated_mean(factor, kept, point)
         spread = factor.eliminated_sd[:, None] / np.sqrt(factor.diagonal)

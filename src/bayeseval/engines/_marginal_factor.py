@@ -2,10 +2,11 @@
 
 The bordered block is, with the nested coefficients first and the scores last,
 
-    [[E, B], [B', K]] = [[G, 0], [W', L]] [[G', W], [0, L']],
+    [[E, B S], [S'B', I + S'K S]] = [[G, 0], [S'W', L]] [[G', W S], [0, L']],
 
-where E is block diagonal: G holds the small factors of the groups, ``W = G^-1 B`` has the
-width of the core, and ``L L' = K - W'W``.
+where E is block diagonal and S S' is the prior covariance of the core (one for the scores, whose
+entry has no I). G holds the small factors of the groups, ``W = G^-1 B`` has the width of the core,
+and ``L L' = I + S'(K - W'W) S``: S meets only matrices of the size of the core.
 
 Nested coefficients e that sum to zero, as effects of a factor do, are conditioned on
 ``c'e = 0``. With ``z = G^-1 c`` this projects the whitened coefficients ``G'e`` on the
@@ -24,7 +25,7 @@ import numpy.typing as npt
 from scipy import sparse
 
 from bayeseval._typing import Floats, Index
-from bayeseval.engines._lapack import cholesky_in_place, solve_in_place, subtract_square
+from bayeseval.engines._lapack import cholesky_in_place, subtract_square
 from bayeseval.engines._marginal_layout import Layout
 
 __all__ = ["Factor", "Nested", "eliminate_nested", "mirror"]
@@ -62,7 +63,7 @@ class Nested:
         white : ndarray, shape (m, n_nested)
             Standard normal noise, or zeros for the mean.
         core : ndarray, shape (m, c + 1)
-            Scaled coefficients of the core, and -1 for the scores.
+            Coefficients of the core, and -1 for the scores.
         counts : ndarray of int, shape (b,)
             How many of these belong to each point.
 
@@ -150,34 +151,6 @@ class Factor:
         """Squares of the scores that remain, shape (b,)."""
         return np.asarray(self.core[:, -1, -1] ** 2)
 
-    def scaled_draws(self, white: Floats, counts: Index) -> Floats:
-        """Draws of the kept coefficients in units of their prior sds.
-
-        Parameters
-        ----------
-        white : ndarray, shape (m, p + 1)
-            Standard normal noise, whose last column is not used; zeros for the mean.
-        counts : ndarray of int, shape (b,)
-            How many draws belong to each point; adds up to m.
-
-        Returns
-        -------
-        ndarray, shape (m, p)
-        """
-        layout, c = self.nested.layout, self.nested.layout.n_core
-        point = np.repeat(np.arange(len(counts)), counts)
-        # With a zero in the border's corner the system is L'u = L^-1 r + noise.
-        core = np.concatenate([white[:, :c], np.zeros((len(white), 1))], axis=1)
-        core[:, :-1] += self.core[point, -1, :-1]
-        solve_in_place(self.core, core, counts, transposed=True)
-        result = np.empty((len(white), layout.n_kept))
-        result[:, :c] = core[:, :-1]
-        if layout.n_nested:
-            core[:, -1] = -1.0
-            noise = white[:, layout.columns]
-            result[:, layout.columns] = self.nested.coefficients(noise, core, counts)
-        return result
-
 
 def mirror(core: Floats) -> None:
     """Copy the lower triangles of matrices, (b, n, n), to the upper ones."""
@@ -190,7 +163,7 @@ def _upper(n: int) -> npt.NDArray[np.bool_]:
     return np.triu(np.ones((n, n), dtype=np.bool_), 1)
 
 
-def eliminate_nested(layout: Layout, stored: Floats) -> Nested:
+def eliminate_nested(layout: Layout, stored: Floats, sds: Floats) -> Nested:
     """Factorise the groups, and subtract their effect from the core.
 
     Parameters
@@ -198,25 +171,31 @@ def eliminate_nested(layout: Layout, stored: Floats) -> Nested:
     layout : Layout
         Which coefficients are nested.
     stored : ndarray, shape (b, layout.size)
-        Entries of A. The rows of the nested coefficients are overwritten by W, and the lower
-        triangle of the core by that of its Schur complement, which is NaN where a group has
-        no factor.
+        Cross-products. The rows of the nested coefficients are overwritten by W, and the lower
+        triangle of the core by that of K - W'W, which is NaN where a group has no factor.
+    sds : ndarray, shape (b, n_nested)
+        Prior sds of the nested coefficients, by row.
     """
     rows, core = layout.rows(stored), layout.core(stored)
     n_points = len(stored)
     log_determinant, inverses = np.zeros(n_points), []
     failed = np.zeros(n_points, dtype=np.bool_)
     for run in layout.runs:
-        inverse, without = _inverse_factors(layout.blocks(stored, run))
+        scale = sds[:, run.rows].reshape(n_points, run.n_groups, run.size)
+        blocks = layout.blocks(stored, run)
+        blocks *= scale[:, :, :, None] * scale[:, :, None, :]
+        position = np.arange(run.size)
+        blocks[:, :, position, position] += 1.0
+        inverse, without = _inverse_factors(blocks)
         failed |= without
         diagonal = np.diagonal(inverse, axis1=2, axis2=3).reshape(n_points, -1)
         log_determinant -= 2.0 * np.log(diagonal).sum(axis=1)
-        own = rows[:, run.rows]
+        own, scaled = rows[:, run.rows], inverse * scale[:, :, None, :]
         if run.size == 1:
-            own *= inverse[:, :, 0]
+            own *= scaled[:, :, 0]
         else:
             grouped = own.reshape(n_points, run.n_groups, run.size, -1)
-            own[:] = (inverse @ grouped).reshape(own.shape)
+            own[:] = (scaled @ grouped).reshape(own.shape)
         inverses.append(inverse)
     unit = None
     if layout.last is not None:

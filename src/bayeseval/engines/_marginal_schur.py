@@ -22,6 +22,10 @@ __all__ = ["ManyClasses", "Meeting", "OneClass", "many_classes", "meeting_links"
 # Pairs of links whose products are in memory at the same time.
 _PAIRS: Final = 1_000_000
 
+# With more stored entries, a product for each point takes less time than one for all points, whose
+# result has to be transposed (0.05 and 0.09 ms for 60,000 entries).
+_LARGE: Final = 10_000
+
 
 @dataclass(frozen=True, eq=False)
 class Meeting:
@@ -99,7 +103,7 @@ class OneClass:
         Count of each group.
     group : ndarray of int, shape (n_levels,)
         Group of each level.
-    matrix : csr_array, shape (layout.size, 1 + n_groups)
+    matrix : csc_array, shape (layout.size, 1 + n_groups)
         Cross-products before the elimination, without the precision, and minus the sums of
         products by group.
     sums : csr_array, shape (p + 1, n_groups)
@@ -113,7 +117,7 @@ class OneClass:
     layout: Layout
     counts: Floats
     group: Index
-    matrix: sparse.csr_array
+    matrix: sparse.csc_array
     sums: sparse.csr_array
     links: sparse.csr_array
     zero_sum: bool
@@ -126,9 +130,9 @@ class OneClass:
         ratio : ndarray, shape (b,)
             Prior variance of the eliminated coefficients times the precision.
         precision : ndarray, shape (b, 1)
-            Not used here.
+            Residual precision.
         out : ndarray, shape (b, layout.size)
-            Array for the results, which are without the precision.
+            Array for the results.
 
         Returns
         -------
@@ -137,12 +141,17 @@ class OneClass:
         """
         diagonal = 1.0 + ratio[:, None] * self.counts
         weights = np.concatenate([np.ones((len(ratio), 1)), ratio[:, None] / diagonal], axis=1)
-        out[:] = (self.matrix @ weights.T).T
+        weights *= precision
+        if self.layout.size > _LARGE:
+            for i, weight in enumerate(weights):
+                out[i] = self.matrix @ weight
+        else:
+            out[:] = (self.matrix @ weights.T).T
         by_level = diagonal[:, self.group]
         if self.zero_sum:
             # On the contrasts the inverse of the block is smaller by a rank-one matrix.
             total = (self.sums @ (1.0 / diagonal).T).T
-            share = ratio / (1.0 / by_level).sum(axis=1)
+            share = precision[:, 0] * ratio / (1.0 / by_level).sum(axis=1)
             self.layout.core(out)[:] += share[:, None, None] * total[:, :, None] * total[:, None, :]
         return np.asarray(by_level)
 
@@ -230,7 +239,7 @@ def one_class(statistics: Statistics) -> OneClass:
         layout=statistics.layout,
         counts=counts,
         group=group,
-        matrix=matrix.tocsr(),
+        matrix=matrix.tocsc(),
         sums=sums.tocsr(),
         links=links,
         zero_sum=statistics.eliminated.zero_sum,
