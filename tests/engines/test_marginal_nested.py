@@ -9,7 +9,7 @@ import pytest
 
 from bayeseval import load
 from bayeseval.design import Design, build_design
-from bayeseval.engines import SamplerSettings, _importance, marginal
+from bayeseval.engines import SamplerSettings, _importance, _marginal_schur, marginal
 from bayeseval.engines._leave_out import Point
 from bayeseval.engines._marginal_density import Marginal, build_marginal
 from bayeseval.engines._marginal_layout import choose_elimination, lay_out
@@ -95,6 +95,19 @@ def test_left_out_records_and_groups_do_not_depend_on_the_layout(errors: str) ->
     for one, other in zip(nested, dense, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-9)
     assert np.ptp(nested[0]) > 0.1
+
+
+def test_products_of_single_points_and_of_a_batch_are_equal(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    design = crossed("language")
+    engine = build_marginal(design)
+    assert engine.statistics.layout.size < _marginal_schur._LARGE
+    phi = np.random.default_rng(4).normal(1.5, 0.5, (5, engine.scales.n))
+    together = engine.log_likelihood(phi)
+    monkeypatch.setattr(_marginal_schur, "_LARGE", 0)
+    np.testing.assert_allclose(engine.log_likelihood(phi), together, rtol=1e-13)
+    assert np.ptp(together) > 1.0
 
 
 def test_points_that_floating_point_cannot_handle_have_no_density() -> None:

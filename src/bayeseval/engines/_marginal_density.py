@@ -55,10 +55,10 @@ __all__ = [
     "one_thread_per_call",
 ]
 
-# Stored entries of a batch take at most this many bytes, so that they stay in the caches: more of
-# them if the batch has few points, because its points share the calls from Python, during which
-# other threads wait. (On MEGA, `crossed` takes 0.35 ms for a point in batches of 16, 0.43 ms in
-# batches of 8; `interaction` 0.022 ms in batches of 200, 0.027 ms in batches of 400.)
+# Stored entries of a batch take at most this many bytes, so that they stay in the caches. Batches
+# of up to 16 points may take more: their points share the calls from Python, during which other
+# threads wait. (On MEGA, `crossed` takes 0.35 ms for a point in batches of 16, 0.43 ms in batches
+# of 8; `interaction` 0.022 ms in batches of 200, 0.027 ms in batches of 400.)
 _BATCH_BYTES: Final = 4_000_000
 _SMALL_BATCH: Final = 16
 _SMALL_BATCH_BYTES: Final = 8_000_000
