@@ -1,6 +1,6 @@
 """How large a table `bayeseval fit` can take: seconds, memory, and what stops it.
 
-    python perf/limits.py [--most-seconds 300] [--most-memory 6000] [--ways languages,models,rows]
+    python perf/limits.py [--most-seconds 300] [--most-memory 6000] [--ways languages,rows]
 
 Simulated tables that grow in one direction: languages, models, or records. Each is written to a
 Parquet file and given to the whole command, `bayeseval fit`, with its checks, figures and page,
