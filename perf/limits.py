@@ -1,12 +1,13 @@
 """How large a table `bayeseval fit` can take: seconds, memory, and what stops it.
 
-    python perf/limits.py [--most-seconds 300] [--most-memory 6000] [--ways languages,rows]
+    python perf/limits.py [--most-seconds 300] [--most-memory 6000] [--ways languages,draws]
 
 Simulated tables that grow in one direction: languages, models, or records. Each is written to a
 Parquet file and given to the whole command, `bayeseval fit`, with its checks, figures and page,
 in a process of its own. With the way `rows` the table is a folder of Parquet files with answers to
 test items, which the command reduces with ``--memory 2GB`` (`rows.py` also kills it and goes on);
-a billion of them take ``--most-seconds 1500``.
+a billion of them take ``--most-seconds 1500``. With the way `draws` the largest tables are fitted
+with ``--draws 250``, a quarter of the draws.
 A command that needs more memory or more CPU time than allowed is stopped, and its row says so:
 these are the limits of this measurement, not of the library.
 Otherwise `outcome` is ``done``, ``gate failed``, or the line with which the command refuses.
@@ -82,6 +83,10 @@ def cases() -> list[Case]:
     for (model, engine), sizes in by_records.items():
         for n in sizes:
             found.append(Case("records", model, engine, Shape(200, 50, max(20, n // 8_000), n)))
+    many_languages, many_models = Shape(10_000, 5, 10, 150_000), Shape(20, 3, 10_000, 300_000)
+    for model in ("additive", "interaction"):
+        found.append(Case("draws", model, "marginal", many_languages))
+    found.append(Case("draws", "additive", "marginal", many_models))
     cells = Shape(rows.LANGUAGES, rows.TASKS, 100, 0)
     for items in (10, 100, 1_000, 10_000, 100_000):
         n = cells.languages * cells.tasks * cells.models * items
@@ -186,6 +191,8 @@ def measured(case: Case, seconds: float, memory: float) -> dict[str, Any]:
         words += ["--model", case.model, "--engine", case.engine, "--out", str(place / "result")]
         if case.way == "rows":
             words += ["--memory", "2GB"]
+        if case.way == "draws":
+            words += ["--draws", "250"]
         environment = {**os.environ, "BAYESEVAL_CACHE": str(place / "cache")}
         row = {"way": case.way, "model": case.model, "engine": case.engine, **case.shape._asdict()}
         return row | finished(words, seconds, memory, environment)
@@ -196,7 +203,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--most-seconds", type=float, default=300.0)
     parser.add_argument("--most-memory", type=float, default=6_000.0, help="MiB")
-    parser.add_argument("--ways", default="languages,models,records,rows")
+    parser.add_argument("--ways", default="languages,models,draws,records,rows")
     parser.add_argument("--write", nargs=6, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.write:
