@@ -12,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bayeseval import load
-from bayeseval.design import Design, build_design, choose, choose_model
+from bayeseval.design import Design, build_design, choose, choose_model, identified_interactions
+from bayeseval.engines._marginal_layout import eliminations
 from bayeseval.errors import DesignError
 from bayeseval.records import Covariate, Records
 from bayeseval.spec import AUTO, covariate_name, load_spec
@@ -273,10 +274,13 @@ def test_effects_of_shared_items_count_among_the_coefficients() -> None:
     for table in (plain, items):
         additive = replace(choose._fullest(table), terms=())
         operations.append(choose._operations(additive, 0))
-    # Each language has 6 records, on which 1 + 2 + 3 columns are not zero; items add 2 test
-    # sets of tasks, 40 of languages and 6 of models, of which 2, 6 and 6 at most meet there.
-    assert operations[0] == pytest.approx(6**3 / 3 + 20 * 6**2)
-    assert operations[1] == pytest.approx((6 + 48) ** 3 / 3 + 20 * (6 + 14) ** 2)
+    # Each language has 6 records, on which 1 + 2 + 3 columns are not zero.
+    assert operations[0] == pytest.approx((6 + 2) ** 3 / 3 + 20 * 6**2)
+    # Items add 2 test sets of tasks, 6 of models and 40 of languages and tasks. These are
+    # eliminated first, 3 records each, then the languages, and 1 + 2 + 3 + 2 + 6 are left.
+    factor = 20 * (2 + 16) + 20 * 16**2 + 16**3 / 3
+    meeting = 1 + 3 + 2 + 3 + 2 + 3
+    assert operations[1] == pytest.approx(factor + 40 * meeting**2)
 
 
 def test_replicates_ask_for_residual_sds_by_model() -> None:
@@ -318,9 +322,9 @@ def test_large_tables_lose_the_interactions_that_cost_most(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     table = grid(8, 4, 5)
-    # model:language has 40 cells and is eliminated; kept are 1 + 8 + 4 + 5 + 32 + 20 = 70
-    # coefficients, 70^3 / 3 = 114,333 operations, and 40 levels of 4 records each, in which
-    # at most 4 columns of each of the other 5 terms meet, and the intercept.
+    # model:language has 40 cells and is eliminated, in each of which at most 4 columns of each of
+    # the other 5 terms meet, and the intercept. Then 1 + 4 effects of each of the 8 languages are,
+    # which leaves 1 + 4 + 5 + 20 = 30 coefficients.
     found = choose._Choice(
         choose.LevelTable.from_records(
             table, {f: table.codes(f) for f in ("language", "task", "model")}
@@ -328,9 +332,9 @@ def test_large_tables_lose_the_interactions_that_cost_most(
         INTERACTIONS[:3],
     )
     meeting = 1 + 4 * 5
-    assert choose._eliminated(found) == ("model:language", 69)
-    assert choose._operations(found, 0) == pytest.approx(70**3 / 3 + 40 * meeting**2)
-    monkeypatch.setattr(choose, "MOST_OPERATIONS", 100_000.0)
+    factor = 8 * (2 * 5**3 + 5**2 * 32) + 40 * 32**2 + 32**3 / 3
+    assert choose._operations(found, 0) == pytest.approx(factor + 40 * meeting**2)
+    monkeypatch.setattr(choose, "MOST_OPERATIONS", 30_000.0)
     smaller = choose_model(AUTO, table)
     assert smaller.spec.name == "auto-model_task-model_language"
     assert (
@@ -339,6 +343,41 @@ def test_large_tables_lose_the_interactions_that_cost_most(
     )
     monkeypatch.setattr(choose, "MOST_OPERATIONS", 1.0)
     assert chosen(table) == "additive"
+
+
+@pytest.mark.parametrize(("languages", "tasks", "models"), [(8, 4, 5), (30, 2, 6), (3, 6, 20)])
+def test_the_engine_eliminates_what_the_choice_counts(
+    languages: int, tasks: int, models: int
+) -> None:
+    table = grid(languages, tasks, models)
+    spec = {"name": "three", "interactions": list(INTERACTIONS[:3])}
+    terms = build_design(table, load_spec(spec)).terms
+    named = ("language", "task", "model", *INTERACTIONS[:3])
+    counted = choose._fullest(table).table
+    # The engine counts the effects, the choice also the intercept.
+    assert min(way.operations(terms) for way in eliminations(terms)) == pytest.approx(
+        min(
+            choose._factor_operations(counted, named, *way, n_slopes=-1)
+            for way in choose._eliminations(named)
+        )
+    )
+
+
+def test_many_languages_keep_their_interactions() -> None:
+    """Effects of 300 languages and 4 tasks are nested: 3e7 operations, not (1,500)^3 / 3."""
+    table = grid(300, 4, 5)
+    assert choose_model(AUTO, table).spec == load_spec("crossed")
+
+
+def test_what_a_table_identifies_does_not_depend_on_costs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    table = grid(8, 4, 5)
+    index = {factor: table.codes(factor) for factor in ("language", "task", "model")}
+    sizes = {factor: len(table.coords[factor]) for factor in index}
+    monkeypatch.setattr(choose, "MOST_OPERATIONS", 1.0)
+    assert chosen(table) == "additive"
+    assert identified_interactions(index, sizes) == INTERACTIONS[:3]
 
 
 def test_a_hundred_thousand_languages_are_counted_not_factorised() -> None:
@@ -355,10 +394,9 @@ def test_a_hundred_thousand_languages_are_counted_not_factorised() -> None:
         {**codes, "dataset": codes["task"]}, {"language": n, "task": 2, "model": 2, "dataset": 2}
     )
     found = choose._by_counts(choose._Choice(table, INTERACTIONS), n_slopes=0)
-    # Two of the three have 200,000 cells beside 100,000 languages; without them the languages
-    # are eliminated and 2 + 2 + 4 levels are left.
-    assert found.terms == ("model:task",)
-    assert choose._eliminated(found) == ("language", 8)
+    # Two of the three have 200,000 cells beside 100,000 languages; one is eliminated, the other and
+    # the languages are nested, and 2 + 2 + 4 levels are left.
+    assert found.terms == INTERACTIONS[:3]
 
 
 def test_a_named_model_is_as_it_is_and_ml_is_the_paper() -> None:

@@ -9,7 +9,7 @@ as a trial, for problems that counts do not show.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
@@ -22,7 +22,7 @@ from bayeseval._typing import Index
 from bayeseval.design.build import build_design
 from bayeseval.design.container import Design
 from bayeseval.design.exact import ExactTableError
-from bayeseval.design.levels import LevelTable, atoms_of
+from bayeseval.design.levels import LevelTable, atoms_of, factor_operations
 from bayeseval.errors import DesignError
 from bayeseval.records import Records, average_over_others, reduce_replicates
 from bayeseval.spec import AUTO, CovariateTerm, ModelSpec, load_spec
@@ -121,7 +121,7 @@ def choose_model(
 
     - N minus the rank of all terms is below :data:`LEAST_DF`: the one with the most cells;
     - one marginal likelihood takes more than :data:`MOST_OPERATIONS`: the one whose removal
-      leaves the fewest coefficients.
+      leaves the fewest operations.
 
     Ties are resolved in the order ``language:task``, ``model:task``, ``model:language``, as
     the evenness of models over languages depends on the last. Finally, if
@@ -174,7 +174,7 @@ def _with_interactions(spec: ModelSpec, records: Records) -> ModelSpec:
 def identified_interactions(
     index: Mapping[str, Index], sizes: Mapping[str, int]
 ) -> tuple[str, ...]:
-    """Interactions of the fullest model that a table identifies, by the rule of ``auto``.
+    """Interactions of the fullest model that a table identifies, whatever they cost.
 
     Parameters
     ----------
@@ -187,7 +187,7 @@ def identified_interactions(
     base, number = dict(index), dict(sizes)
     if names.DATASET not in base:
         base[names.DATASET], number[names.DATASET] = index[names.TASK], sizes[names.TASK]
-    return _by_counts(_Choice(LevelTable(base, number), _INTERACTIONS), n_slopes=0).terms
+    return _identified(_Choice(LevelTable(base, number), _INTERACTIONS)).terms
 
 
 @dataclass(frozen=True, eq=False)
@@ -236,7 +236,12 @@ def _fullest(records: Records) -> _Choice:
 
 def _by_counts(choice: _Choice, *, n_slopes: int) -> _Choice:
     """The candidate without the parts that the counts of the table rule out."""
-    return _drop_for_cost(_drop_for_residual_df(_drop_unreplicated(choice)), n_slopes=n_slopes)
+    return _drop_for_cost(_identified(choice), n_slopes=n_slopes)
+
+
+def _identified(choice: _Choice) -> _Choice:
+    """The candidate without interactions that the table does not identify."""
+    return _drop_for_residual_df(_drop_unreplicated(choice))
 
 
 def _drop_unreplicated(choice: _Choice) -> _Choice:
@@ -299,7 +304,7 @@ def _residual_df(choice: _Choice) -> int:
     return table.n_records - total
 
 
-def _first_to_drop(by_term: Mapping[str, int]) -> str:
+def _first_to_drop(by_term: Mapping[str, float]) -> str:
     """The term to drop: the three-way interaction, or else the one with the least number."""
     return (
         names.SHARED_BY_METRICS
@@ -312,7 +317,7 @@ def _drop_for_cost(choice: _Choice, *, n_slopes: int) -> _Choice:
     """Drop interactions until one marginal likelihood takes few enough operations."""
     while choice.terms and (operations := _operations(choice, n_slopes)) > MOST_OPERATIONS:
         term = _first_to_drop(
-            {term: _eliminated(choice.without(term, ""))[1] for term in choice.terms}
+            {term: _operations(choice.without(term, ""), n_slopes) for term in choice.terms}
         )
         choice = choice.without(
             term,
@@ -322,28 +327,48 @@ def _drop_for_cost(choice: _Choice, *, n_slopes: int) -> _Choice:
     return choice
 
 
-def _eliminated(choice: _Choice) -> tuple[str, int]:
-    """The term that is eliminated (the largest), and the number of levels of the others."""
-    levels = {term: choice.table.of_term(term).n for term in (*names.FACTORS, *choice.terms)}
-    eliminated = max(levels, key=levels.__getitem__)
-    items = sum(choice.table.of_term(term).n for term in choice.of_items)
-    return eliminated, sum(levels.values()) - levels[eliminated] + items
-
-
 def _operations(choice: _Choice, n_slopes: int) -> float:
-    """Operations of one marginal likelihood: eliminating the largest term, and a Cholesky factor.
+    """Operations of one marginal likelihood, of the elimination that ``marginal`` chooses.
 
-    The eliminated block is diagonal. Its Schur complement costs, for each of its levels, the
-    square of the number of columns that are non-zero there: per term at most the number of
-    records of the level. The Cholesky factor of the other p coefficients costs p^3 / 3.
+    It eliminates one term, and then possibly all others that are nested in the levels of one of
+    its factors. The block of the first term is diagonal: its Schur complement costs, for each of
+    its levels, the square of the number of columns that are non-zero there, which is per term at
+    most the number of records of the level.
     """
-    eliminated, n_levels = _eliminated(choice)
-    records = np.bincount(choice.table.of_term(eliminated).index)
+    table = choice.table
+    terms = (*names.FACTORS, *choice.terms, *choice.of_items)
+    # Effects of items have the levels of terms, beside which they are terms of their own.
+    eliminated, factor = min(
+        _eliminations(terms), key=lambda way: _factor_operations(table, terms, *way, n_slopes)
+    )
+    records = np.bincount(table.of_term(terms[eliminated]).index)
     meeting = np.full(len(records), 1.0 + n_slopes)
-    others = [term for term in (*names.FACTORS, *choice.terms) if term != eliminated]
-    for term in (*others, *choice.of_items):
-        meeting += np.minimum(records, choice.table.of_term(term).n)
-    return (1 + n_slopes + n_levels) ** 3 / 3.0 + float((meeting**2).sum())
+    for term in terms[:eliminated] + terms[eliminated + 1 :]:
+        meeting += np.minimum(records, table.of_term(term).n)
+    factored = _factor_operations(table, terms, eliminated, factor, n_slopes)
+    return factored + float((meeting**2).sum())
+
+
+def _eliminations(terms: Sequence[str]) -> Iterator[tuple[int, str | None]]:
+    """Positions of terms that can be eliminated first, and factors in which others are nested."""
+    for position, term in enumerate(terms):
+        yield position, None
+        yield from ((position, factor) for factor in term.split(":") if factor in names.FACTORS)
+
+
+def _factor_operations(
+    table: LevelTable, terms: Sequence[str], eliminated: int, factor: str | None, n_slopes: int
+) -> float:
+    """Operations of the factor that is left after an elimination."""
+    n_core, sizes = 1 + n_slopes, np.zeros(0 if factor is None else table.size(factor))
+    for position, term in enumerate(terms):
+        if position == eliminated:
+            continue
+        if factor in term.split(":"):
+            sizes = sizes + table.levels_by_member(term, factor)
+        else:
+            n_core += table.of_term(term).n
+    return factor_operations(n_core, sizes)
 
 
 def _drop_refused(choice: _Choice, records: Records) -> tuple[_Choice, Design | None]:

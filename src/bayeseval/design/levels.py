@@ -11,10 +11,10 @@ from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
 from bayeseval import names
-from bayeseval._typing import Index
+from bayeseval._typing import Floats, Index
 from bayeseval.records import Records
 
-__all__ = ["LevelTable", "Levels", "atoms_of"]
+__all__ = ["LevelTable", "Levels", "atoms_of", "factor_operations"]
 
 # Up to this many combinations, a lookup table is faster than sorting.
 _TABLE_SIZE: Final = 10_000_000
@@ -38,6 +38,7 @@ class LevelTable:
     def __init__(self, base: Mapping[str, Index], sizes: Mapping[str, int]) -> None:
         self._base, self._sizes = base, sizes
         self._cache: dict[frozenset[str], Levels] = {}
+        self._by_member: dict[tuple[str, str], Index] = {}
 
     @classmethod
     def from_records(cls, records: Records, codes: Mapping[names.Factor, Index]) -> LevelTable:
@@ -79,6 +80,16 @@ class LevelTable:
         """Cells of a term that occur."""
         return self.levels(atoms_of(term))
 
+    def levels_by_member(self, term: str, factor: str) -> Index:
+        """Cells of a term in each level of one of its factors."""
+        if (term, factor) not in self._by_member:
+            levels = self.of_term(term)
+            member = np.empty(levels.n, dtype=np.int64)
+            member[levels.index] = self._base[factor]
+            counts = np.bincount(member, minlength=self.size(factor))
+            self._by_member[term, factor] = counts
+        return self._by_member[term, factor]
+
     def rank(self, parts: Sequence[frozenset[str]]) -> int:
         """Rank of the indicators of at most two sets of factors, neither within the other."""
         if not parts:
@@ -111,3 +122,18 @@ def atoms_of(term: str) -> frozenset[str]:
     """Factors of a term, with ``dataset`` wherever there is ``task``."""
     factors = set(term.split(":"))
     return frozenset(factors | {names.DATASET} if names.TASK in factors else factors)
+
+
+def factor_operations(n_core: int, sizes: Index | Floats) -> float:
+    """Roughly the multiplications of a factor: nested groups, then their effect on the core.
+
+    Parameters
+    ----------
+    n_core : int
+        Coefficients of the core.
+    sizes : ndarray, shape (n_groups,)
+        Nested coefficients of each group.
+    """
+    width, sizes = n_core + 2.0, np.asarray(sizes, dtype=np.float64)
+    groups = (2.0 * sizes**3 + sizes**2 * width).sum()
+    return float(groups + sizes.sum() * width**2 + width**3 / 3.0)

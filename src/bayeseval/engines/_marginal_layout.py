@@ -18,6 +18,7 @@ import numpy as np
 from bayeseval import names
 from bayeseval._typing import Floats, Index
 from bayeseval.design import Term
+from bayeseval.design.levels import factor_operations
 
 __all__ = [
     "Elimination",
@@ -104,7 +105,7 @@ class Layout:
     def operations(self) -> float:
         """Roughly the multiplications of a factor."""
         sizes = np.repeat([run.size for run in self.runs], [run.n_groups for run in self.runs])
-        return operations(self.n_core, sizes)
+        return factor_operations(self.n_core, sizes)
 
     @property
     def _start_of_rows(self) -> int:
@@ -235,22 +236,7 @@ class Elimination:
     def operations(self, terms: Sequence[Term]) -> float:
         """Roughly the multiplications of a factor."""
         sizes = np.bincount(np.concatenate(self.groups)) if self.nested else np.zeros(0)
-        return operations(self.n_core(terms), sizes)
-
-
-def operations(n_core: int, sizes: Index | Floats) -> float:
-    """Roughly the multiplications of a factor: groups, then their effect on the core.
-
-    Parameters
-    ----------
-    n_core : int
-        Coefficients of the core.
-    sizes : ndarray, shape (n_groups,)
-        Nested coefficients of each group.
-    """
-    width, sizes = n_core + 2.0, np.asarray(sizes, dtype=np.float64)
-    groups = (2.0 * sizes**3 + sizes**2 * width).sum()
-    return float(groups + sizes.sum() * width**2 + width**3 / 3.0)
+        return factor_operations(self.n_core(terms), sizes)
 
 
 def eliminations(terms: Sequence[Term]) -> Iterator[Elimination]:
