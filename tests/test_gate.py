@@ -14,7 +14,7 @@ import bayeseval as be
 from bayeseval import Fit
 from bayeseval.comparison import compare
 from bayeseval.errors import ConvergenceWarning
-from bayeseval.fitting.gate import Check, Gate, gate_advice, warn_of_gates
+from bayeseval.fitting.gate import Check, Gate, format_gate, gate_advice, warn_of_gates
 from bayeseval.fitting.prepared import Prepared
 from bayeseval.leaving_out.run import sensitivity
 from bayeseval.planning.run import plan
@@ -80,6 +80,15 @@ def test_advice_on_divergences_is_not_more_draws() -> None:
     assert _advice("pymc", (diverging, tail)) == (
         "What to do: fit again with a higher target_accept, such as 0.99, or with "
         "engine='marginal'."
+    )
+    # A fit that failed is drawn again with this rate: no more is to be had from it.
+    again = {"engine": "pymc", "spec": {"likelihood": "normal"}}
+    again["settings"] = {"draws": 4000, "target_accept": 0.99}
+    assert gate_advice(Gate("fail", (diverging,), 9), again) == (
+        "What to do: fit again with engine='marginal'."
+    )
+    assert "divergent transitions 7 in all chains (at most 0 is required)" in format_gate(
+        Gate("fail", (diverging,), 9)
     )
     assert gate_advice(Gate("pass", (), 9), {}) == ""
     assert gate_advice(Gate("not applicable", (), 0), {}) == ""

@@ -55,6 +55,7 @@ _RESERVE: Final = 1.1
 # the better advice.
 _MOST_TIMES: Final = 20.0
 _HIGH_ACCEPT: Final = 0.99
+_ALL_CHAINS: Final = "all chains"
 
 #: What stands before numbers that were made from a fit whose gate failed.
 GATE_FAILED: Final = "the convergence gate of the fit failed; do not rely on these numbers"
@@ -238,7 +239,7 @@ def _importance_checks(attrs: Mapping[Any, Any], n_chains: int) -> Iterator[Chec
 def _sampler_checks(stats: xr.Dataset) -> Iterator[Check]:
     if "diverging" in stats:
         count = int(stats["diverging"].sum())
-        yield Check("divergences", float(count), 0.0, "all chains", count == 0)
+        yield Check("divergences", float(count), 0.0, _ALL_CHAINS, count == 0)
     if "energy" in stats:
         energy = stats["energy"].transpose("chain", "draw").to_numpy().astype(np.float64)
         # Estimated Bayesian fraction of missing information, one per chain.
@@ -285,9 +286,12 @@ def gate_advice(gate: Gate, run: Mapping[str, Any]) -> str:
     if gate.status != "fail":
         return ""
     failed = {check.name: check for check in gate.checks if not check.passed}
-    draws = (run.get("settings") or {}).get("draws")
+    settings = run.get("settings") or {}
+    draws = settings.get("draws")
     ways = []
-    if failed.keys() & {"divergences", "bfmi"}:
+    # A fit that failed once was drawn again with a high one.
+    usual = (settings.get("target_accept") or 0.0) < _HIGH_ACCEPT
+    if usual and failed.keys() & {"divergences", "bfmi"}:
         ways.append(
             f"a higher {wording('target_accept', '--target-accept')}, such as {_HIGH_ACCEPT:g}"
         )
@@ -366,7 +370,8 @@ def _failures(gate: Gate) -> list[str]:
     """What failed and by how much, worst value and limit."""
     at_most = ("r_hat", "divergences", "k_hat")
     return [
-        f"{_WORDS.get(check.name, check.name)} {_number(check)} at {check.where}"
+        f"{_WORDS.get(check.name, check.name)} {_number(check)}"
+        f" {'in' if check.where == _ALL_CHAINS else 'at'} {check.where}"
         f" ({'at most' if check.name in at_most else 'at least'} {check.limit:g} is required)"
         for check in gate.checks
         if not check.passed
