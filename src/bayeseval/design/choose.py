@@ -338,14 +338,14 @@ def _operations(choice: _Choice, n_slopes: int) -> float:
     table = choice.table
     terms = (*names.FACTORS, *choice.terms, *choice.of_items)
     # Effects of items have the levels of terms, beside which they are terms of their own.
-    eliminated, factor = min(
-        _eliminations(terms), key=lambda way: _factor_operations(table, terms, *way, n_slopes)
+    factored, eliminated = min(
+        (_factor_operations(table, terms, position, factor, n_slopes=n_slopes), position)
+        for position, factor in _eliminations(terms)
     )
     records = np.bincount(table.of_term(terms[eliminated]).index)
     meeting = np.full(len(records), 1.0 + n_slopes)
     for term in terms[:eliminated] + terms[eliminated + 1 :]:
         meeting += np.minimum(records, table.of_term(term).n)
-    factored = _factor_operations(table, terms, eliminated, factor, n_slopes)
     return factored + float((meeting**2).sum())
 
 
@@ -357,7 +357,7 @@ def _eliminations(terms: Sequence[str]) -> Iterator[tuple[int, str | None]]:
 
 
 def _factor_operations(
-    table: LevelTable, terms: Sequence[str], eliminated: int, factor: str | None, n_slopes: int
+    table: LevelTable, terms: Sequence[str], eliminated: int, factor: str | None, *, n_slopes: int
 ) -> float:
     """Operations of the factor that is left after an elimination."""
     n_core, sizes = 1 + n_slopes, np.zeros(0 if factor is None else table.size(factor))

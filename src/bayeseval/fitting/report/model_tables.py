@@ -334,8 +334,8 @@ def evenness_text(
                 wrapped(text)
                 for text in (
                     "sd of gaps: sd over languages of a model's mean score less the language "
-                    f"potential{unit_text(unit, before=', ')}; rank 1 is most even; an sd of gaps is "
-                    "above 0 in every draw, also of a model that treats all languages alike",
+                    f"potential{unit_text(unit, before=', ')}; rank 1 is most even; an sd of gaps "
+                    "is above 0 in every draw, also of a model that treats all languages alike",
                     *([] if note else [_CV_LEGEND]),
                     "lowest gap: in the language with the lowest posterior mean gap; the lowest "
                     f"true gap may be in another one{_named(worst, language_names)}",
