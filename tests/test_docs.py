@@ -86,7 +86,7 @@ STATED: dict[str, dict[str, str]] = {
     "plan": {"the example's items": "300 600 1,190", "a section of Brennan (2001)": "4.1"},
     "predict": {"cells that are printed": "1,000"},
     "records": {
-        "placeholders and scales": "999 9999 100 20",
+        "placeholders and scales": "999 9999 100 20 0.2",
         "test items that no table has": "300,000",
         "columns of a table that is reduced": "256",
         "sizes of the shipped tables, which tests/test_readme.py counts": "53 22 30",

@@ -597,7 +597,8 @@ def test_a_scale_that_is_not_clear_stays_unknown(
     records = load(_scores(tmp_path, f"gpt,en,a,{scores[0]}\nb,sw,a,{scores[1]}\n"))
     assert records.units == {"a": Units(None, None)}
     # No number is proposed: it would be pasted, and count as known.
-    told = "scale unknown for task a; if it has bounds, one or both, declare them with"
+    told = f"scale unknown for task a, with scores from {scores[0]:g} to {scores[1]:g}"
+    told += "; if it has bounds, one or both, declare them with"
     end = ", with numbers for LOWER and UPPER"
     assert f"{told} units=(LOWER, UPPER){end}" in records.report.notes
     path, key = tmp_path / "t.csv", "units: {lower: LOWER, upper: UPPER}"

@@ -196,7 +196,7 @@ def test_fractions_of_a_model_beside_its_percentages_are_named() -> None:
     table["score"] = [61.3, 0.62, 0.64, 0.7, 42.0, 58.0, 71.0, 66.0]
     (text,) = warnings(table)
     assert text == (
-        "warning: task 'qa': 3 scores between 0 and 1 among percentages (the others start at 42):"
+        "warning: task 'qa': 3 scores between 0 and 1 among percentages (these start at 42):"
         " 0.62 (slips, row 2, column 'score'), 0.64 (slips, row 3, column 'score'),"
         " 0.7 (slips, row 4, column 'score'); multiply by 100 if they are fractions"
     )

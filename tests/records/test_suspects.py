@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from itertools import product
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -239,3 +241,58 @@ def test_a_file_in_fractions_is_refused_though_its_model_fails(tmp_path: Path) -
         InputError, match=r"'pos' mixes scales: the scores of file .*b\.csv are all"
     ):
         load(tmp_path)
+
+
+def fractions_with(high: dict[int, float]) -> pd.DataFrame:
+    """Fractions from 0.3 to 0.8 of 4 models, 6 languages and 2 tasks; some scores are others."""
+    rows = list(product("abcd", ("de", "en", "fi", "hi", "sw", "tr"), ("nli", "qa")))
+    table = pd.DataFrame(rows, columns=["model", "language", "task"])
+    table["score"] = np.random.default_rng(2).uniform(0.3, 0.8, len(table)).round(3)
+    for row, score in high.items():
+        table.loc[row, "score"] = score
+    return table
+
+
+@pytest.mark.parametrize(
+    ("high", "message"),
+    [
+        ({6: 41.9}, "t, row 7, column 'score': task 'nli' mixes scales: one score is 41.9, and the "
+                    "other 23 are within 0-1"),
+        ({5: 96.0}, "t, row 6, column 'score': task 'qa' mixes scales: one score is 96, and the "),
+        ({2: 42.0, 20: 61.5, 30: 79.0}, "t, row 3, column 'score': task 'nli' mixes scales: 3 "
+                                        "scores are from 42 to 79, and the other 21 are within"),
+    ],
+)  # fmt: skip
+def test_single_percentages_among_fractions_are_refused(
+    high: dict[int, float], message: str
+) -> None:
+    table = fractions_with(high)
+    with pytest.raises(InputError) as caught:
+        Records.from_frame(table, name="t")
+    assert str(caught.value).startswith(message)
+    allowed = Records.from_frame(table, name="t", mixed_scales="allow")
+    assert [n for n in allowed.report.notes if "mixes scales" in n]
+    # The scale that the table states makes the others low scores.
+    stated = Records.from_frame(table.assign(scale_min=0, scale_max=100), name="t")
+    (warning,) = [n for n in stated.report.warnings if "mixes scales" in n]
+    assert warning.endswith("they are kept, because the table states the scale 0 to 100")
+
+
+@pytest.mark.parametrize(
+    "high",
+    [
+        # Between fractions and percentages: the scale goes on.
+        {6: 41.9, 8: 3.5},
+        # More than any fraction of these tasks would be as a percentage.
+        {6: 3.0},
+    ],
+)
+def test_low_percentages_are_no_fractions(high: dict[int, float]) -> None:
+    table = fractions_with(high)
+    table = table[table["task"] == "nli"]
+    assert not [n for n in Records.from_frame(table, name="t").report.notes if "mixes" in n]
+    # A hard task, on which most models are near zero.
+    hard = fractions_with({6: 41.9, 8: 12.0})
+    hard["score"] = hard["score"].where(hard["score"] > 1, hard["score"] / 5)
+    assert not [n for n in Records.from_frame(hard, name="t", units=(0, 100)).report.notes
+                if "mixes" in n]  # fmt: skip

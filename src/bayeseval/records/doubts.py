@@ -134,7 +134,7 @@ def _doubtful_scores(
         if fractions.any():
             text = (
                 f"task {name!r}: {counted(int(fractions.sum()), 'score')} between 0 and 1 among"
-                f" percentages (the others start at {_lowest(values, fractions):.4g}):"
+                f" percentages (these start at {values[values >= _GAP].min():.4g}):"
                 f" {_listed(rows[fractions], scores, where)}; multiply by 100 if they are fractions"
             )
             low.append((name, Caution(text)))
@@ -190,11 +190,6 @@ def _fractions_of_models(values: Scores, model: Codes) -> Bools:
     refuted = np.bincount(model[low & ~inside], minlength=n_models)[model] > 0
     found: Bools = low & mixed & ~refuted
     return found
-
-
-def _lowest(values: Scores, fractions: Bools) -> float:
-    rest = values[~fractions]
-    return float(rest[rest > 0.0].min())
 
 
 def _listed(rows: Codes, scores: Scores, where: Where) -> str:

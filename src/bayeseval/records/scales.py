@@ -44,6 +44,10 @@ _HIGHEST_MARK: Final = 10.0
 _FAR_BELOW: Final = 0.25
 # Far less than the 100 of a units slip, far more than models of one task differ.
 _SLIP_RATIO: Final = 10.0
+# No score from 1 to this one lies between fractions and percentages.
+_GAP: Final = 10.0
+# Single scores may exceed the range of the others by this factor.
+_WIDER: Final = 1.5
 
 Scores = npt.NDArray[np.float64]
 Codes = npt.NDArray[np.int64]
@@ -147,7 +151,8 @@ def resolve_units(
     notes: list[Note] = []
     for guess, guessed in guesses.items():
         others = set(units.values()) - {guess}
-        note = _guess_note(guess, guessed, len(tasks), others)
+        reached = np.concatenate([each[name] for name in guessed])
+        note = _guess_note(guess, guessed, len(tasks), others, reached)
         marks = guess == Units() and any(_are_marks(each[name]) for name in guessed)
         notes.append(Caution(note) if marks and _beside(others) else note)
     if overruled:
@@ -182,7 +187,9 @@ def _guess(task: str, scores: Scores) -> Units | None:
     return Units()
 
 
-def _guess_note(guess: Units, names: list[str], n_tasks: int, others: set[Units]) -> str:
+def _guess_note(
+    guess: Units, names: list[str], n_tasks: int, others: set[Units], scores: Scores
+) -> str:
     """What was guessed, and the declaration that replaces it."""
     listed = f"task {names[0]}" if len(names) == 1 else f"{len(names)} tasks ({shorten(names)})"
     # Bounds given alone would hold for the other tasks of the table, too.
@@ -193,7 +200,8 @@ def _guess_note(guess: Units, names: list[str], n_tasks: int, others: set[Units]
         tasks, others_too = names[:1], ", and that of the others in the same way"
     if guess == Units():
         return (
-            f"scale unknown for {listed}; if it has bounds, one or both, declare them with "
+            f"scale unknown for {listed}, with scores from {scores.min():.4g} to"
+            f" {scores.max():.4g}; if it has bounds, one or both, declare them with "
             f"{declare_units(None, tasks=tasks)}{others_too}{WITH_NUMBERS}{_beside(others)}"
         )
     text = f"scale guessed {guess.lower:g}-{guess.upper:g} for {listed}"
@@ -301,7 +309,9 @@ def mixed_scales(
 
     A task is mixed as well when all scores of a group are above 100, all others are in
     [0, 100], and the group's median is at least 10 times that of the others: a units
-    slip, such as a chrF of 5269 beside 59.
+    slip, such as a chrF of 5269 beside 59. And when less than half of its scores are from 10
+    to 100, all others in [0, 1] with a median above 0.2, and the former, divided by 100, lie
+    near the range of the others: single scores that were entered as percentages.
 
     Parameters
     ----------
@@ -343,16 +353,40 @@ def mixed_scales(
                 f" {median:g}: about {ratio:.2g} times as high"
             )
             continue
-        if values.min() < 0 or values.min() > 1 or values.max() <= _CLEARLY_PERCENT:
-            continue
-        elsewhere = in_percent & (task != code)
-        problem, kept = _mixture(name, scores, rows, elsewhere, groups, where)
-        failing += [(name, one) for one in kept]
+        problem = _percentages_among_fractions(name, values, rows, where)
+        if not problem:
+            if values.min() < 0 or values.min() > 1 or values.max() <= _CLEARLY_PERCENT:
+                continue
+            elsewhere = in_percent & (task != code)
+            problem, kept = _mixture(name, scores, rows, elsewhere, groups, where)
+            failing += [(name, one) for one in kept]
         if name in known and known[name].upper is not None:
             kept_as_stated += [(name, _as_stated(text, known[name])) for text in problem]
         else:
             problems += problem
     return problems, [*together(failing), *together(kept_as_stated)]
+
+
+def _percentages_among_fractions(name: str, values: Scores, rows: Codes, where: Where) -> list[str]:
+    """At most one sentence on single percentages in a task of fractions."""
+    high = values >= _GAP
+    fractions = values[(values >= 0.0) & (values <= 1.0)]
+    share = len(fractions) / len(values)
+    if not high.any() or len(fractions) + high.sum() < len(values) or share <= 0.5:
+        return []
+    as_fractions = values[high] / _PERCENT
+    # One that is as high as the highest fractions may be above them.
+    lowest, highest = fractions.min() / _WIDER, min(1.0, _WIDER * fractions.max())
+    inside = lowest <= as_fractions.min() and as_fractions.max() <= highest
+    if not inside or _PERCENT * np.median(fractions) <= _CLEARLY_PERCENT:
+        return []
+    n, first = int(high.sum()), int(rows[np.flatnonzero(high)[0]])
+    listed = f"{n} scores are from {values[high].min():g} to {values[high].max():g}"
+    return [
+        f"{where(first)}: task {name!r} mixes scales:"
+        f" {listed if n > 1 else f'one score is {values[high][0]:g}'}, and the other"
+        f" {len(fractions)} are within 0-1 (median {np.median(fractions):g})"
+    ]
 
 
 def _as_stated(problem: str, units: Units) -> Caution:
