@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -196,3 +197,57 @@ def test_what_is_there_already_is_not_done_again() -> None:
     assert found == [11, 70, 13]
     assert kept == {0: 11, 2: 13}
     assert told == [(1, 3), (2, 3), (3, 3)]
+
+
+WORK_FOREVER = """
+import os, sys, time
+from collections.abc import Callable
+from pathlib import Path
+
+from bayeseval._processes import run_all
+
+
+def work(folder, item, beat):
+    Path(folder, str(os.getpid())).touch()
+    time.sleep(600.0)
+
+
+def tell(*report):
+    pass
+
+
+run_all(work, [0, 1], shared=sys.argv[1], jobs=2, stage="work", progress=tell)
+"""
+
+
+@needs_linux
+def test_workers_end_with_a_process_that_was_killed(tmp_path: Path) -> None:
+    source = Path(bayeseval.__file__).parents[1]
+    command = [sys.executable, "-c", WORK_FOREVER, str(tmp_path)]
+    parent = subprocess.Popen(command, env={**os.environ, "PYTHONPATH": str(source)})
+    try:
+        workers = _wait_for(lambda: [int(path.name) for path in tmp_path.iterdir()], at_least=2)
+        assert all(map(_runs, workers))
+    finally:
+        parent.kill()
+        parent.wait()
+    left = _wait_for(lambda: [one for one in workers if not _runs(one)], at_least=2)
+    assert sorted(left) == sorted(workers)
+
+
+def _wait_for(listed: Callable[[], list[int]], *, at_least: int) -> list[int]:
+    """What is listed as soon as it is enough, or after a minute."""
+    for _ in range(600):
+        if len(listed()) >= at_least:
+            break
+        time.sleep(0.1)
+    return listed()
+
+
+def _runs(process: int) -> bool:
+    try:
+        state = Path(f"/proc/{process}/stat").read_text(encoding="ascii").rpartition(")")[2]
+    except OSError:
+        return False
+    # One that has ended may wait for its new parent to ask.
+    return state.split()[0] != "Z"

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import signal
 import threading
+import time
 import warnings
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from bayeseval._arguments import as_whole_number
 from bayeseval._cluster import Cluster, completed, find_cluster
@@ -26,6 +28,9 @@ __all__ = ["children_ignore_interrupt", "in_threads", "own_cores", "run_all", "s
 Shared = TypeVar("Shared")
 Item = TypeVar("Item")
 Result = TypeVar("Result")
+
+# Seconds between two looks at whether the parent process still runs.
+_LOOK: Final = 1.0
 
 
 @contextlib.contextmanager
@@ -126,14 +131,34 @@ def in_threads(work: Callable[[Item], Result], items: Sequence[Item]) -> list[Re
         return list(pool.map(work, items))
 
 
+@functools.cache
+def _end_with(parent: int) -> None:
+    """End this process soon after its parent, which may have been killed.
+
+    A worker of joblib would finish its piece of work and then wait minutes for another. The
+    parent of a process changes when it ends.
+    """
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(_LOOK)
+        os._exit(1)
+
+    # Between this process and the one that wants the results there may be others.
+    if os.getppid() == parent:
+        threading.Thread(target=watch, daemon=True).start()
+
+
 def _work_for(
     command_line: bool,
+    parent: int,
     work: Callable[[Shared, Item, Progress | None], Result],
     shared: Shared,
     item: Item,
     position: int,
 ) -> tuple[int, Result]:
     """The work in another process, whose messages are for the same user."""
+    _end_with(parent)
     with addressing_command_line(command_line):
         return position, work(shared, item, None)
 
@@ -160,7 +185,7 @@ def _pieces(
         with _joblib_is_quiet(), contextlib.ExitStack() as stack:
             with children_ignore_interrupt():
                 generated = run(
-                    delayed(_work_for)(addressed, work, shared, item, position)
+                    delayed(_work_for)(addressed, os.getpid(), work, shared, item, position)
                     for position, item in enumerate(items)
                 )
                 stack.callback(generated.close)
