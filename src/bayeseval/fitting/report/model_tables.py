@@ -337,8 +337,8 @@ def evenness_text(
                     f"potential{unit_text(unit, before=', ')}; rank 1 is most even; an sd of gaps "
                     "is above 0 in every draw, also of a model that treats all languages alike",
                     *([] if note else [_CV_LEGEND]),
-                    "lowest gap: in the language with the lowest posterior mean gap; the lowest "
-                    f"true gap may be in another one{_named(worst, language_names)}",
+                    "lowest gap: in the language with the lowest posterior mean gap"
+                    f"{_named(worst, language_names)}; the lowest true gap may be in another one",
                 )
             ),
         ]
@@ -360,7 +360,7 @@ def _named(labels: Sequence[str], language_names: Mapping[str, str]) -> str:
     """Names of the languages that stand in a table by their codes."""
     codes = [label for label in dict.fromkeys(labels) if label in language_names]
     text = shorten(name_and_code(codes, language_names), limit=_MOST_LANGUAGES)
-    return f": {text}" if codes else ""
+    return f", here {text}" if codes else ""
 
 
 def description_text(table: pd.DataFrame) -> str:
