@@ -17,6 +17,7 @@ __all__ = [
     "GUARD_LIMIT",
     "Interval",
     "as_ci_prob",
+    "column_blocks",
     "drop_meaningless",
     "finite_sd",
     "interval_summaries",
@@ -131,8 +132,7 @@ def interval_summaries(
     # all) together and the others one by one.
     complete = np.asarray(~np.isnan(columns).any(axis=0))
     # Blocks of columns, whose sorted copies would otherwise be as large as all draws.
-    n_blocks = max(1, min(columns.size // _BLOCK, columns.shape[1] // _LEAST_COLUMNS))
-    together = np.array_split(np.flatnonzero(complete), n_blocks)
+    together = np.array_split(np.flatnonzero(complete), len(column_blocks(*columns.shape)))
     groups = [*together, *np.flatnonzero(~complete)[:, None]]
     for members in groups:
         block = columns if len(members) == columns.shape[1] else columns[:, members]
@@ -156,6 +156,13 @@ def interval_summaries(
     return tuple(
         Interval(*of_all, lower, upper) for lower, upper in zip(ends[::2], ends[1::2], strict=True)
     )
+
+
+def column_blocks(n_rows: int, n_columns: int) -> list[slice]:
+    """Cut columns into blocks of about four million numbers, each of 64 columns or more."""
+    n_blocks = max(1, min(n_rows * n_columns // _BLOCK, n_columns // _LEAST_COLUMNS))
+    cuts = [n_columns * i // n_blocks for i in range(n_blocks + 1)]
+    return [slice(*ends) for ends in zip(cuts[:-1], cuts[1:], strict=True)]
 
 
 def _quantile(ordered: Floats, q: float) -> Floats:

@@ -30,8 +30,10 @@ __all__ = [
     "tie_groups",
 ]
 
-# Levels times ranks at a time: five arrays of 80 MB.
-_MOST_DEPTHS = 10_000_000
+# Numbers that are ranked at a time: arrays of four megabytes.
+_RANKED = 500_000
+# Levels times ranks at a time: five arrays of 16 MB.
+_MOST_DEPTHS = 2_000_000
 # Draws of differences at a time: four megabytes, which stay in the cache.
 _DIFFERENCES = 500_000
 _LOWER_IS_BETTER = (names.GAP_SD,)
@@ -93,10 +95,13 @@ def rank_draws(values: Floats, *, highest_first: bool) -> Floats:
     usable = ~missing[:, levels].any(axis=1)
     if not levels.any() or not usable.any():
         return ranks
-    block = values[np.ix_(usable, levels)]
-    ranks[np.ix_(usable, levels)] = rankdata(
-        -block if highest_first else block, method="min", axis=-1
-    )
+    chosen = np.flatnonzero(usable)
+    # Some draws at a time: ranking makes half a dozen copies of what it ranks.
+    step = max(1, _RANKED // values.shape[1])
+    for start in range(0, len(chosen), step):
+        own = np.ix_(chosen[start : start + step], levels)
+        block = values[own]
+        ranks[own] = rankdata(-block if highest_first else block, method="min", axis=-1)
     return ranks
 
 
@@ -138,13 +143,14 @@ def rank_probabilities(ranks: Floats, *, most: int | None = None) -> Floats:
         nothing of probabilities: all NaN.
     """
     n_ranks = ranks.shape[1] if most is None else most
-    known = ~np.isnan(ranks)
-    # Whole numbers as floats; those beyond the counted ones share one place.
-    places = np.where(known, np.minimum(ranks, n_ranks + 1), 0.0).astype(np.int64)
-    counts = np.stack(
-        [np.bincount(column, minlength=n_ranks + 2)[1 : n_ranks + 1] for column in places.T]
-    )
-    total = known.sum(axis=0)[:, None]
+    counts = np.empty((ranks.shape[1], n_ranks), dtype=np.int64)
+    total = np.empty((ranks.shape[1], 1), dtype=np.int64)
+    for level, column in enumerate(ranks.T):
+        known = column[~np.isnan(column)]
+        # Whole numbers as floats; those beyond the counted ones share one place.
+        places = np.minimum(known, n_ranks + 1).astype(np.int64)
+        counts[level] = np.bincount(places, minlength=n_ranks + 2)[1 : n_ranks + 1]
+        total[level] = len(known)
     return np.where((total > 0) & (len(ranks) > 1), counts / np.where(total > 0, total, 1), np.nan)
 
 
