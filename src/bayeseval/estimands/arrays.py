@@ -16,6 +16,7 @@ from bayeseval.errors import InputError, argument
 __all__ = [
     "GUARD_LIMIT",
     "Interval",
+    "all_nan",
     "as_ci_prob",
     "column_blocks",
     "drop_meaningless",
@@ -35,6 +36,11 @@ _CI_PROBS: Final = (0.01, 0.9999)
 # Draws that are sorted at once: 32 MB; and columns of a block, however many draws there are.
 _BLOCK = 4_000_000
 _LEAST_COLUMNS = 64
+
+
+def all_nan(shape: tuple[int, ...]) -> Floats:
+    """Draws of a quantity that is not reported: NaN, which takes no memory and cannot be set."""
+    return np.broadcast_to(np.float64(np.nan), shape)
 
 
 class Interval(NamedTuple):

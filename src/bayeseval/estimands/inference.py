@@ -14,7 +14,7 @@ import numpy as np
 
 from bayeseval import names
 from bayeseval._typing import Bools, Floats, Index
-from bayeseval.estimands.arrays import column_blocks, drop_meaningless
+from bayeseval.estimands.arrays import all_nan, column_blocks, drop_meaningless
 from bayeseval.estimands.container import PosteriorArrays
 from bayeseval.estimands.expected import ExpectedScores
 
@@ -183,8 +183,8 @@ def infer(expected: ExpectedScores, *, withheld: Withheld | None = None) -> Infe
     total = np.empty(arrays.n_samples)
     language = np.empty((arrays.n_samples, n_languages))
     point = np.empty((arrays.n_samples, len(expected.language)))
-    gap_sd = np.full_like(score, np.nan)
     has_gap = gap_is_estimated(arrays)
+    gap_sd = np.full_like(score, np.nan) if has_gap else all_nan(score.shape)
     mean_gap = np.zeros((n_models, n_languages))
     # A product of matrices, because a copy of the common pairs takes longer.
     share = np.bincount(common, minlength=len(expected.language)) / len(common)
@@ -199,7 +199,7 @@ def infer(expected: ExpectedScores, *, withheld: Withheld | None = None) -> Infe
             if n_languages > 1:
                 gap_sd[block.draws] = gap.std(axis=2, ddof=1)
     reasons: dict[str, str] = {}
-    prr = np.full_like(score, np.nan)
+    prr = all_nan(score.shape)
     no_ratio, left_out = withheld or _withheld(arrays, total, language)
     if no_ratio:
         reasons[names.PRR] = no_ratio
@@ -256,10 +256,11 @@ def _by_language(
 ) -> tuple[Floats, Floats, Floats]:
     """CV-PRR over languages, its mean under a constant gap, and PRR in the worst language."""
     arrays, n_models = expected.arrays, len(worst)
-    cv, worst_prr = np.full((2, arrays.n_samples, n_models), np.nan)
+    shape = (arrays.n_samples, n_models)
     constant = np.full(n_models, np.nan)
     if not reported:
-        return cv, constant, worst_prr
+        return all_nan(shape), constant, all_nan(shape)
+    cv, worst_prr = np.full((2, *shape), np.nan)
     kept = np.flatnonzero(~left_out)
     total = np.zeros(n_models)
     has_worst = np.flatnonzero((worst >= 0) & ~left_out[worst])

@@ -13,7 +13,7 @@ from bayeseval import names
 from bayeseval._typing import Floats, Index
 from bayeseval.errors import InputError, did_you_mean
 from bayeseval.estimands.aggregates import aggregate_variants
-from bayeseval.estimands.arrays import Interval, interval_summary, rank_summary
+from bayeseval.estimands.arrays import Interval, all_nan, interval_summary, rank_summary
 
 __all__ = [
     "Pairwise",
@@ -89,12 +89,12 @@ def rank_draws(values: Floats, *, highest_first: bool) -> Floats:
         is another quantity. Equal values share the best of their ranks (draws
         are continuous, so they are equal only by construction).
     """
-    ranks = np.full(values.shape, np.nan)
     missing = np.isnan(values)
     levels = ~missing.all(axis=0)
     usable = ~missing[:, levels].any(axis=1)
     if not levels.any() or not usable.any():
-        return ranks
+        return all_nan(values.shape)
+    ranks = np.full(values.shape, np.nan)
     chosen = np.flatnonzero(usable)
     # Some draws at a time: ranking makes half a dozen copies of what it ranks.
     step = max(1, _RANKED // values.shape[1])
