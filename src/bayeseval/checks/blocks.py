@@ -15,7 +15,7 @@ __all__ = ["fewer", "row_blocks"]
 
 # Numbers of one array at a time: 200 MB.
 _AT_ONCE: Final = 25_000_000
-_BY_ROW: Final = 4_000_000
+_BY_ROW: Final = 8_000_000
 # Numbers that a check simulates in all, and least number of tables of them: p-values from 0.01.
 _IN_ALL: Final = 200_000_000
 _LEAST: Final = 99
@@ -29,7 +29,7 @@ def row_blocks(n_rows: int, n_columns: int, *, by_row: bool = False) -> Iterator
     n_rows, n_columns : int
         Shape of the numbers.
     by_row : bool
-        Whether every row is drawn and looked at by itself, so that smaller blocks, of about 4
+        Whether every row is drawn and looked at by itself, so that smaller blocks, of about 8
         million numbers and two rows at least, have the same numbers. Where random numbers are drawn
         block by block, they are others in other blocks.
     """

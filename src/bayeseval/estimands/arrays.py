@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from itertools import pairwise
 from numbers import Real
 from typing import Final, NamedTuple
 
@@ -33,8 +34,10 @@ GUARD_LIMIT = 0.01
 # Probabilities of intervals. Four digits of a percentage tell those in between from 0 and 100 %,
 # and beyond them an interval is the median, or the range of all draws.
 _CI_PROBS: Final = (0.01, 0.9999)
-# Draws that are sorted at once: 32 MB; and columns of a block, however many draws there are.
+# Twice as many draws, 64 MB, are cut into blocks, of which sorting and standard deviations make
+# several copies: four for each of these. And columns of a block, however many draws there are.
 _BLOCK = 4_000_000
+_PARTS = 4
 _LEAST_COLUMNS = 64
 
 
@@ -165,8 +168,10 @@ def interval_summaries(
 
 
 def column_blocks(n_rows: int, n_columns: int) -> list[slice]:
-    """Cut columns into blocks of about four million numbers, each of 64 columns or more."""
+    """Cut many columns into blocks of about a million numbers, each of 64 columns or more."""
     n_blocks = max(1, min(n_rows * n_columns // _BLOCK, n_columns // _LEAST_COLUMNS))
+    if n_blocks > 1:
+        n_blocks = min(_PARTS * n_blocks, n_columns // _LEAST_COLUMNS)
     cuts = [n_columns * i // n_blocks for i in range(n_blocks + 1)]
     return [slice(*ends) for ends in zip(cuts[:-1], cuts[1:], strict=True)]
 
@@ -203,8 +208,7 @@ def finite_sd(effects: Floats) -> Floats:
     ----------
     Gelman (2005), Analysis of variance: why it is more important than ever, section 3.3.
     """
-    sd: Floats = np.std(effects, axis=1, ddof=1)
-    return sd
+    return _by_draw(effects, lambda rows: np.std(rows, axis=1, ddof=1))
 
 
 def root_mean_square(values: Floats) -> Floats:
@@ -219,8 +223,15 @@ def root_mean_square(values: Floats) -> Floats:
     -------
     ndarray, shape (n_samples,)
     """
-    root: Floats = np.sqrt(np.mean(np.square(values), axis=1))
-    return root
+    return _by_draw(values, lambda rows: np.sqrt(np.mean(np.square(rows), axis=1)))
+
+
+def _by_draw(values: Floats, reduce: Callable[[Floats], Floats]) -> Floats:
+    """A number for every draw, in blocks of a million numbers, of which `reduce` makes copies."""
+    # Two draws at least: NumPy may sum a single row in another order.
+    n_blocks = max(1, min(_PARTS * values.size // _BLOCK, len(values) // 2))
+    cuts = [len(values) * i // n_blocks for i in range(n_blocks + 1)]
+    return np.concatenate([reduce(values[start:stop]) for start, stop in pairwise(cuts)])
 
 
 def drop_meaningless(values: Floats, *, limit: float = GUARD_LIMIT) -> tuple[Floats, Index, Bools]:
