@@ -9,7 +9,7 @@ import pytest
 
 from bayeseval import load
 from bayeseval.design import Design, build_design
-from bayeseval.engines import _marginal_density
+from bayeseval.engines import _marginal_factor
 from bayeseval.engines._marginal_density import Marginal, build_marginal
 from bayeseval.engines._marginal_stats import aggregate
 from bayeseval.simulation import simulate
@@ -326,7 +326,7 @@ def test_draws_of_many_levels_are_written_in_blocks(
     whole = marginal.effects(phi, repeat, seed=np.random.SeedSequence(8))
     density = marginal.log_likelihood(phi)
     # Two draws of a level at a time, in the middle of a point too.
-    monkeypatch.setattr(_marginal_density, "_BLOCK_BYTES", 1)
+    monkeypatch.setattr(_marginal_factor, "_BLOCK_BYTES", 1)
     cut = marginal.effects(phi, repeat, seed=np.random.SeedSequence(8))
     assert whole.keys() == cut.keys()
     for name, values in whole.items():

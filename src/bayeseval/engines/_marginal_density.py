@@ -29,7 +29,7 @@ take longer than the few thousand factorisations.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -42,7 +42,7 @@ from bayeseval._processes import in_threads
 from bayeseval._typing import Floats, Index
 from bayeseval.design import Design
 from bayeseval.engines._lapack import cholesky_in_place, solve_in_place
-from bayeseval.engines._marginal_factor import Factor, eliminate_nested, mirror
+from bayeseval.engines._marginal_factor import Factor, by_row, eliminate_nested, mirror, row_blocks
 from bayeseval.engines._marginal_layout import lay_out
 from bayeseval.engines._marginal_prior import Scales, scales_of
 from bayeseval.engines._marginal_schur import ManyClasses, OneClass, many_classes, one_class
@@ -62,9 +62,6 @@ __all__ = [
 _BATCH_BYTES: Final = 4_000_000
 _SMALL_BATCH: Final = 16
 _SMALL_BATCH_BYTES: Final = 8_000_000
-# Of the levels of the eliminated term, which are not among the stored entries: arrays of one
-# number for each at some points of a batch, of which several are in memory at a time.
-_BLOCK_BYTES: Final = 8_000_000
 
 _LOG_2_PI: Final = float(np.log(2.0 * np.pi))
 
@@ -389,12 +386,12 @@ class Marginal:
         return self._value(self.factor(phi, reuse_memory=True))
 
     def _value(self, factor: Factor) -> Floats:
-        log_determinant = factor.log_determinant + _by_row(
+        log_determinant = factor.log_determinant + by_row(
             factor.diagonal, lambda rows: np.log(rows).sum(axis=1)
         )
         if self.statistics.eliminated.zero_sum:
             log_determinant += np.log(
-                _by_row(factor.diagonal, lambda rows: (1.0 / rows).mean(axis=1))
+                by_row(factor.diagonal, lambda rows: (1.0 / rows).mean(axis=1))
             )
         cells = self.statistics.cells
         log_precision = np.log(factor.precision) @ cells.class_count
@@ -421,10 +418,10 @@ class Marginal:
         drawn[names.INTERCEPT][:] += statistics.cells.centre
         total = None
         if statistics.eliminated.zero_sum:
-            total = _by_row(factor.diagonal, lambda rows: (1.0 / rows).sum(axis=1))
+            total = by_row(factor.diagonal, lambda rows: (1.0 / rows).sum(axis=1))
         eliminated = drawn[statistics.eliminated.name]
         # In blocks: a batch of few stored entries may have thousands of draws, of every level.
-        for rows in _row_blocks(*eliminated.shape):
+        for rows in row_blocks(*eliminated.shape):
             eliminated[rows] = self._eliminated(factor, kept[rows], point[rows], total, rng)
         return drawn
 
@@ -479,21 +476,6 @@ class Marginal:
             for i in np.unique(point)
         ]
         return np.concatenate(parts)
-
-
-def _row_blocks(n_rows: int, n_columns: int) -> list[slice]:
-    """Cut rows into blocks of at most about `_BLOCK_BYTES`, each of two rows or more.
-
-    The order in which a single row is summed may be another one.
-    """
-    n_blocks = max(1, min(8 * n_rows * n_columns // _BLOCK_BYTES, n_rows // 2))
-    cuts = [n_rows * i // n_blocks for i in range(n_blocks + 1)]
-    return [slice(*ends) for ends in zip(cuts[:-1], cuts[1:], strict=True)]
-
-
-def _by_row(values: Floats, reduce: Callable[[Floats], Floats]) -> Floats:
-    """A number for every row, without copies of all rows at a time."""
-    return np.concatenate([reduce(values[rows]) for rows in _row_blocks(*values.shape)])
 
 
 def build_marginal(
