@@ -386,13 +386,11 @@ class Marginal:
         return self._value(self.factor(phi, reuse_memory=True))
 
     def _value(self, factor: Factor) -> Floats:
-        log_determinant = factor.log_determinant + by_row(
-            factor.diagonal, lambda rows: np.log(rows).sum(axis=1)
-        )
+        log_determinant = factor.log_determinant.copy()
+        log_determinant += by_row(factor.diagonal, lambda rows: np.log(rows).sum(axis=1))
         if self.statistics.eliminated.zero_sum:
-            log_determinant += np.log(
-                by_row(factor.diagonal, lambda rows: (1.0 / rows).mean(axis=1))
-            )
+            mean = by_row(factor.diagonal, lambda rows: (1.0 / rows).mean(axis=1))
+            log_determinant += np.log(mean)
         cells = self.statistics.cells
         log_precision = np.log(factor.precision) @ cells.class_count
         value = 0.5 * (log_precision - log_determinant - factor.quadratic_form)
