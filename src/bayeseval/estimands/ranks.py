@@ -258,8 +258,11 @@ def rank_sets(ranks: Floats, *, prob: float) -> tuple[Floats, Floats]:
     """
     lower, upper = np.full((2, ranks.shape[1]), np.nan)
     levels = np.flatnonzero(~np.isnan(ranks).all(axis=0))
-    block = ranks[:, levels]
-    places = block[~np.isnan(block).any(axis=1)].astype(np.int64) - 1
+    # No copies of all ranks where none is left out.
+    block = ranks if len(levels) == ranks.shape[1] else ranks[:, levels]
+    usable = ~np.isnan(block).any(axis=1)
+    places = (block if usable.all() else block[usable]).astype(np.int64)
+    places -= 1
     if len(places) < 2 or not levels.size:
         return lower, upper
     half = len(places) // 2
@@ -275,7 +278,7 @@ def rank_sets(ranks: Floats, *, prob: float) -> tuple[Floats, Floats]:
         inside = depth >= limit
         first[own] = 1 + inside.argmax(axis=1)
         last[own] = len(levels) - inside[:, ::-1].argmax(axis=1)
-    marginal = rank_summary(ranks[:, levels], ci_prob=prob)
+    marginal = rank_summary(block, ci_prob=prob)
     lower[levels] = np.minimum(first, marginal.lower)
     upper[levels] = np.maximum(last, marginal.upper)
     return lower, upper
