@@ -2,20 +2,34 @@
 
 from __future__ import annotations
 
+import tracemalloc
 import warnings
+import weakref
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
+import xarray as xr
 
 import bayeseval as be
 from bayeseval import Fit
 from bayeseval.comparison import compare
+from bayeseval.engines import SamplerSettings
 from bayeseval.errors import ConvergenceWarning
-from bayeseval.fitting.gate import Check, Gate, format_gate, gate_advice, warn_of_gates
-from bayeseval.fitting.prepared import Prepared
+from bayeseval.fitting import gate
+from bayeseval.fitting.gate import (
+    Check,
+    Gate,
+    convergence_gate,
+    format_gate,
+    gate_advice,
+    warn_of_gates,
+)
+from bayeseval.fitting.prepared import Prepared, prepare
 from bayeseval.leaving_out.run import sensitivity
 from bayeseval.planning.run import plan
 from bayeseval.records import Records
@@ -207,3 +221,51 @@ def test_gates_that_passed_are_silent() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         warn_of_gates({"a": Gate("pass", (), 1), "b": Gate("not applicable", (), 0)}, stacklevel=1)
+
+
+def test_gate_goes_through_quantities_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(3)
+    draws = rng.normal(size=(2, 200, 330))
+    draws[:, :, 4] = np.nan
+    draws[:, :, 9] = 1.0
+    draws[0, :, 40] += 3.0
+    effect = xr.Variable(("chain", "draw", "language"), draws)
+    levels = {"language": [f"l{i}" for i in range(330)]}
+    dataset = xr.Dataset({"sd": (("chain", "draw"), draws[:, :, 0]), "e": effect}, coords=levels)
+    tree = xr.DataTree.from_dict({"posterior": dataset})
+    whole = convergence_gate(tree)
+    # The two that do not vary are none.
+    assert whole.n_quantities == 329
+    assert (whole.status, whole.checks[0].where) == ("fail", "e[l40]")
+    # Whole blocks of the diagnostics, of 16 quantities.
+    monkeypatch.setattr(gate, "_AT_A_TIME", 32)
+    tracemalloc.start()
+    try:
+        assert convergence_gate(tree) == whole
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    # There were three copies of all draws. Diagnostics of a block take twenty times its memory.
+    assert peak < 2.5 * draws.nbytes, peak / draws.nbytes
+
+
+def test_a_failed_attempt_is_not_kept_beside_the_next(
+    records: Records, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prepared = prepare(records, "additive", settings=SamplerSettings(draws=5, chains=2))
+    attempt = Prepared._attempt
+    draws: list[weakref.ref[np.ndarray]] = []
+    alive = []
+
+    def watched(self: Prepared, *args: Any, **options: Any) -> Any:
+        alive.extend(one() is not None for one in draws)
+        made = attempt(self, *args, **options)
+        values = made[0]["posterior"]["language_effect"].variable._data
+        draws.append(weakref.ref(values if values.base is None else values.base))
+        return made
+
+    monkeypatch.setattr(Prepared, "_attempt", watched)
+    fitted = prepared.run()
+    assert fitted.run["retried"]
+    assert alive == [False]
+    assert draws[1]() is not None

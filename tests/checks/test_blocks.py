@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -84,3 +86,63 @@ def test_pairs_of_too_many_models_are_not_counted(monkeypatch: pytest.MonkeyPatc
         "not applicable",
         "Not checked: the table has 4 models, and pairs of at most 3 are counted.",
     )
+
+
+def test_models_that_share_no_pair_are_counted_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(5)
+    n_models, n_pairs = 400, 30
+    index = {
+        "model": np.concatenate([np.arange(n_models), rng.integers(0, n_models, 300)]),
+        "language": rng.integers(0, n_pairs, n_models + 300),
+        "task": np.zeros(n_models + 300, int),
+    }
+    sizes = {"model": n_models, "language": n_pairs, "task": 1}
+    tested = np.zeros((n_models, n_pairs))
+    tested[index["model"], index["language"]] = 1.0
+    shared = (tested @ tested.T)[np.triu_indices(n_models, 1)]
+    assert 0.5 < (shared == 0.0).mean() < 0.99
+    levels = {name: tuple(f"{name}{i}" for i in range(size)) for name, size in sizes.items()}
+    whole = connection_check(index, levels)
+    first, second = (side[shared == 0.0][:2] for side in np.triu_indices(n_models, 1))
+    named = [f"model{a} and model{b}" for a, b in zip(first, second, strict=True)]
+    assert f"compared through others: {named[0]}, {named[1]}, " in whole.sentence
+    assert whole.sentence.count(f"{(shared == 0.0).sum()} of {len(shared)} pairs of models") == 1
+    monkeypatch.setattr(connections, "_COUNTS", 7 * n_models)
+    assert connection_check(index, levels) == whole
+    connections.unconnected_share(index, sizes)
+    tracemalloc.start()
+    try:
+        assert connections.unconnected_share(index, sizes) == (shared == 0.0).mean()
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    # All pairs at once took six times the memory of a matrix of models by models.
+    assert peak < 0.5 * 8 * n_models**2
+    assert (
+        connections.unconnected_share({**index, "model": index["model"] * 0}, {**sizes, "model": 1})
+        == 0.0
+    )
+
+
+@pytest.mark.parametrize(("n_rows", "n_columns"), [(399, 9_000_000), (400, 20_000), (3, 10**9)])
+def test_rows_that_are_drawn_by_themselves_are_in_smaller_blocks(
+    n_rows: int, n_columns: int
+) -> None:
+    cut = list(row_blocks(n_rows, n_columns, by_row=True))
+    assert [s.start for s in cut[1:]] == [s.stop for s in cut[:-1]]
+    assert (cut[0].start, cut[-1].stop) == (0, n_rows)
+    assert all(s.stop - s.start >= 2 for s in cut)
+    assert all((s.stop - s.start) * n_columns <= max(8_000_000, 3 * n_columns) for s in cut)
+    assert list(row_blocks(1, 10, by_row=True)) == [slice(0, 1)]
+    assert list(row_blocks(0, 10, by_row=True)) == []
+
+
+def test_replicates_are_drawn_in_small_blocks_where_the_numbers_are_the_same(
+    fit: be.Fit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = tables(fit)
+    monkeypatch.setattr(blocks, "_BY_ROW", 11 * fit.run["n_records"])
+    cut = tables(fit)
+    assert whole.keys() == cut.keys()
+    for name, table in whole.items():
+        pd.testing.assert_frame_equal(cut[name], table, check_exact=True)

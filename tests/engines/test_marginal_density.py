@@ -9,6 +9,7 @@ import pytest
 
 from bayeseval import load
 from bayeseval.design import Design, build_design
+from bayeseval.engines import _marginal_factor
 from bayeseval.engines._marginal_density import Marginal, build_marginal
 from bayeseval.engines._marginal_stats import aggregate
 from bayeseval.simulation import simulate
@@ -310,3 +311,25 @@ def test_points_are_independent_of_the_batch_they_come_in(errors: str) -> None:
     apart = [marginal.log_likelihood(point[None])[0] for point in phi]
     np.testing.assert_allclose(together, apart, rtol=1e-12)
     assert len(np.unique(together)) == 50
+
+
+@pytest.mark.parametrize("spec", ["additive", "population", "crossed"])
+@pytest.mark.parametrize("errors", ["none", "three"])
+def test_draws_of_many_levels_are_written_in_blocks(
+    spec: str, errors: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    design = with_errors(small(spec), errors)
+    marginal = build_marginal(design)
+    rng = np.random.default_rng(4)
+    phi = np.stack([phi_of(marginal, random_sds(design, rng))[0] for _ in range(5)])
+    repeat = np.array([3, 1, 2, 4, 3])
+    whole = marginal.effects(phi, repeat, seed=np.random.SeedSequence(8))
+    density = marginal.log_likelihood(phi)
+    # Two draws of a level at a time, in the middle of a point too.
+    monkeypatch.setattr(_marginal_factor, "_BLOCK_BYTES", 1)
+    cut = marginal.effects(phi, repeat, seed=np.random.SeedSequence(8))
+    assert whole.keys() == cut.keys()
+    for name, values in whole.items():
+        assert len(values) == 13
+        np.testing.assert_array_equal(cut[name], values)
+    np.testing.assert_array_equal(marginal.log_likelihood(phi), density)

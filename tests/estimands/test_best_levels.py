@@ -8,7 +8,7 @@ import pytest
 import bayeseval as be
 from bayeseval import estimands, names
 from bayeseval.estimands import ranks
-from bayeseval.estimands.expected import expected_scores
+from bayeseval.estimands.expected import expected_scores, language_potential
 from bayeseval.estimands.inference import language_gaps
 from bayeseval.fitting.report.sentences import ranking_sentences
 from bayeseval.reporting import languages, read_saved
@@ -76,16 +76,20 @@ def test_rank_sets_do_not_depend_on_blocks(monkeypatch: pytest.MonkeyPatch) -> N
 def test_gaps_of_models_in_groups_are_the_same(fit: be.Fit) -> None:
     arrays = estimands.read_arrays(fit.data)
     left_out = np.array([False, True, False, False, False])
-    ((models, *whole),) = language_gaps(expected_scores(arrays, seed=5), left_out)
-    assert len(models) == 7
-    groups = list(
-        language_gaps(
+    potential = language_potential(arrays, seed=5)
+    expected = expected_scores(arrays, seed=5)
+    ((models, languages, *whole),) = language_gaps(expected, potential, left_out)
+    assert (len(models), languages) == (7, slice(0, 5))
+    groups = [
+        (models, gap, ratio)
+        for models, _, gap, ratio in language_gaps(
             # One draw in a block.
             expected_scores(arrays, seed=5, max_bytes=1),
+            potential,
             left_out,
-            max_values=2 * 2 * arrays.n_samples * 5,
+            max_values=2 * arrays.n_samples * 5,
         )
-    )
+    ]
     assert [len(group[0]) for group in groups] == [2, 2, 2, 1]
     for part, expected in zip((1, 2), whole, strict=True):
         together = np.concatenate([group[part] for group in groups], axis=1)

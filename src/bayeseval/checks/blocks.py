@@ -8,19 +8,37 @@ long as those of a smaller one, and p-values are multiples of one over their num
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Final
 
 __all__ = ["fewer", "row_blocks"]
 
 # Numbers of one array at a time: 200 MB.
 _AT_ONCE: Final = 25_000_000
+_BY_ROW: Final = 8_000_000
 # Numbers that a check simulates in all, and least number of tables of them: p-values from 0.01.
 _IN_ALL: Final = 200_000_000
 _LEAST: Final = 99
 
 
-def row_blocks(n_rows: int, n_columns: int) -> Iterator[slice]:
-    """Cut rows into blocks of at most 25 million numbers, or of one row."""
+def row_blocks(n_rows: int, n_columns: int, *, by_row: bool = False) -> Iterator[slice]:
+    """Cut rows into blocks of at most 25 million numbers, or of one row.
+
+    Parameters
+    ----------
+    n_rows, n_columns : int
+        Shape of the numbers.
+    by_row : bool
+        Whether every row is drawn and looked at by itself, so that smaller blocks, of about 8
+        million numbers and two rows at least, have the same numbers. Where random numbers are drawn
+        block by block, they are others in other blocks.
+    """
+    if by_row:
+        # NumPy sums a single row in another order.
+        n_blocks = max(1, min(-(-n_rows * n_columns // min(_AT_ONCE, _BY_ROW)), n_rows // 2))
+        cuts = [n_rows * i // n_blocks for i in range(n_blocks + 1)]
+        yield from (slice(*ends) for ends in pairwise(cuts) if n_rows)
+        return
     size = max(1, _AT_ONCE // max(1, n_columns))
     for start in range(0, n_rows, size):
         yield slice(start, min(start + size, n_rows))

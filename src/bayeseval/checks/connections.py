@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 from scipy.sparse import coo_array
@@ -15,8 +15,10 @@ from bayeseval.checks.container import Check
 __all__ = ["connection_check", "unconnected_share"]
 
 _NAMED = 3
-# Pairs of more models, which are counted all at once, take hundreds of MB.
+# Pairs of more models, which are all in memory, take hundreds of MB.
 _MOST_MODELS = 5_000
+# Counts of shared pairs at a time: 16 MB.
+_COUNTS = 2_000_000
 
 
 def connection_check(index: Mapping[str, Index], levels: Mapping[str, tuple[str, ...]]) -> Check:
@@ -41,7 +43,6 @@ def connection_check(index: Mapping[str, Index], levels: Mapping[str, tuple[str,
             f"{grouped(_MOST_MODELS)} are counted.",
         )
     common = _common_pairs(index, {factor: len(labels) for factor, labels in levels.items()})
-    upper = np.triu_indices(len(levels[names.MODEL]), 1)
     single = [
         f"{factor} {levels[factor][i]}"
         for factor in names.FACTORS
@@ -50,16 +51,14 @@ def connection_check(index: Mapping[str, Index], levels: Mapping[str, tuple[str,
     unconnected = np.flatnonzero(common == 0)
     sentences = []
     if len(unconnected):
-        pairs = [
-            (levels[names.MODEL][upper[0][i]], levels[names.MODEL][upper[1][i]])
-            for i in unconnected
-        ]
+        pairs = [_pair(levels[names.MODEL], i) for i in unconnected[:_NAMED].tolist()]
+        named = _few([f"{a} and {b}" for a, b in pairs], len(unconnected))
         sentences.append(
             f"{len(unconnected)} of {len(common)} pairs of models share no language-task pair "
-            f"and are compared through others: {_few([f'{a} and {b}' for a, b in pairs])}"
+            f"and are compared through others: {named}"
         )
     if single:
-        sentences.append(f"with a single record: {_few(single)}")
+        sentences.append(f"with a single record: {_few(single, len(single))}")
     value = float(common.min()) if len(common) else float("nan")
     if sentences:
         text = "; ".join(sentences)
@@ -67,7 +66,7 @@ def connection_check(index: Mapping[str, Index], levels: Mapping[str, tuple[str,
     if not len(common):
         return Check("connectivity", "not applicable", sentence="There is one model.")
     least = int(np.argmin(common))
-    first, second = (levels[names.MODEL][side[least]] for side in upper)
+    first, second = _pair(levels[names.MODEL], least)
     return Check(
         "connectivity",
         "pass",
@@ -79,20 +78,48 @@ def connection_check(index: Mapping[str, Index], levels: Mapping[str, tuple[str,
 
 def unconnected_share(index: Mapping[str, Index], sizes: Mapping[str, int]) -> float:
     """Share of the pairs of models without a common language-task pair; 0 for one model."""
-    common = _common_pairs(index, sizes)
-    return float((common == 0).mean()) if len(common) else 0.0
+    n_models = sizes[names.MODEL]
+    if n_models < 2:
+        return 0.0
+    none = sum(
+        int(np.count_nonzero(np.triu(shared == 0.0, k=start + 1)))
+        for start, shared in _common_blocks(index, sizes)
+    )
+    return none / (n_models * (n_models - 1) // 2)
 
 
 def _common_pairs(index: Mapping[str, Index], sizes: Mapping[str, int]) -> Floats:
-    """Number of language-task pairs that every two models share."""
+    """Number of language-task pairs that every two models share, the first model's first."""
+    parts = [
+        row[start + place + 1 :]
+        for start, shared in _common_blocks(index, sizes)
+        for place, row in enumerate(shared)
+    ]
+    return np.concatenate(parts)
+
+
+def _pair(models: Sequence[str], position: int) -> tuple[str, str]:
+    """Two models by the position of their pair in :func:`_common_pairs`."""
+    first, n_others = 0, len(models) - 1
+    while position >= n_others:
+        first, position, n_others = first + 1, position - n_others, n_others - 1
+    return models[first], models[first + 1 + position]
+
+
+def _common_blocks(
+    index: Mapping[str, Index], sizes: Mapping[str, int]
+) -> Iterator[tuple[int, Floats]]:
+    """First of some models, and the pairs that each of them shares with every model."""
     pair = index[names.LANGUAGE] * sizes[names.TASK] + index[names.TASK]
     shape = (sizes[names.MODEL], sizes[names.LANGUAGE] * sizes[names.TASK])
     tested = coo_array((np.ones(len(pair)), (index[names.MODEL], pair)), shape=shape).tocsr()
     tested.data[:] = 1.0
-    shared = (tested @ tested.T).toarray()
-    return np.asarray(shared[np.triu_indices(sizes[names.MODEL], 1)], dtype=np.float64)
+    step = max(1, _COUNTS // sizes[names.MODEL])
+    for start in range(0, sizes[names.MODEL], step):
+        yield start, np.asarray((tested[start : start + step] @ tested.T).toarray())
 
 
-def _few(labels: list[str]) -> str:
-    more = len(labels) - _NAMED
+def _few(labels: list[str], n: int) -> str:
+    """The first of so many labels, and how many there are beside these."""
+    more = n - _NAMED
     return ", ".join(labels[:_NAMED]) + (f" and {more} more" if more > 0 else "")

@@ -20,7 +20,7 @@ from bayeseval.engines._related import effects_of
 from bayeseval.engines.base import linear_predictor
 from bayeseval.estimands import read_arrays
 from bayeseval.estimands.frames import draws_of
-from bayeseval.estimands.predict import replicate_scores
+from bayeseval.estimands.predict import draws_by_row, replicate_scores
 from bayeseval.spec import Prior
 
 __all__ = [
@@ -206,11 +206,14 @@ def outside_share(scores: Floats, bounds: tuple[Floats, Floats]) -> float:
     return float(outside[:, bounded].mean())
 
 
-def mean_share(shares: Sequence[tuple[float, int]]) -> float:
-    """Mean of the shares of blocks of so many tables each."""
+def mean_share(shares: Sequence[tuple[float, int]], bounds: tuple[Floats, Floats]) -> float:
+    """:func:`outside_share` of all tables, from blocks of so many tables each."""
     if len(shares) == 1:
         return shares[0][0]
-    return sum(share * n for share, n in shares) / sum(n for _, n in shares)
+    n_bounded = int((np.isfinite(bounds[0]) | np.isfinite(bounds[1])).sum())
+    # Whole numbers of scores: the same share whatever the blocks are.
+    outside = sum(round(share * n * n_bounded) for share, n in shares)
+    return outside / (sum(n for _, n in shares) * n_bounded)
 
 
 def where_bounded(bounds: tuple[Floats, Floats]) -> str:
@@ -241,7 +244,7 @@ def prior_checks(
     tree = prior_tree(design, rng, fewer(n, n_records))
     arrays = read_arrays(tree)
     shares, spreads = [], []
-    for draws in row_blocks(arrays.n_samples, n_records):
+    for draws in row_blocks(arrays.n_samples, n_records, by_row=draws_by_row(arrays)):
         scores = replicate_scores(arrays, rng, draws)
         if bounds is not None:
             shares.append((outside_share(scores, bounds), len(scores)))
@@ -252,7 +255,7 @@ def prior_checks(
             Check("prior_range", "not applicable", sentence="The scores have no known bounds.")
         )
     else:
-        share = mean_share(shares)
+        share = mean_share(shares, bounds)
         status = "fail" if share > _FAIL_OUTSIDE else "warn" if share > _WARN_OUTSIDE else "pass"
         checks.append(
             Check(

@@ -22,7 +22,7 @@ from bayeseval.checks.prior import mean_share, outside_share, where_bounded
 from bayeseval.checks.realised import levene, members_of, normal_scores
 from bayeseval.estimands import mean_residual
 from bayeseval.estimands.container import PosteriorArrays
-from bayeseval.estimands.predict import off_bounds, replicate_scores
+from bayeseval.estimands.predict import draws_by_row, off_bounds, replicate_scores
 from bayeseval.estimands.related import independent_contrasts
 
 __all__ = [
@@ -117,7 +117,7 @@ def _equal_variances(
     n_records = len(arrays.score)
     n_tables = fewer(_SIMULATED, n_records)
     statistics = {factor: np.empty(n_tables) for factor in factors}
-    for tables in row_blocks(n_tables, n_records):
+    for tables in row_blocks(n_tables, n_records, by_row=True):
         null = rng.standard_normal((tables.stop - tables.start, n_records))
         for factor, values in statistics.items():
             values[tables] = levene(null, arrays.index[factor], len(arrays.levels[factor]))
@@ -237,14 +237,15 @@ def range_checks(
     members = members_of(arrays.index[names.LANGUAGE], len(arrays.levels[names.LANGUAGE]))
     parts: list[Floats] = []
     outside = []
-    rows = off_bounds(arrays, arrays.score)[None]
+    table = off_bounds(arrays, arrays.score)[None]
     for replicated in _replicated(arrays, rng, fewer(n, len(arrays.score))):
         if realised.bounds is not None:
             outside.append((outside_share(replicated, realised.bounds), len(replicated)))
         # The table itself is the first of all rows.
         moved = off_bounds(arrays, replicated)
-        rows = np.concatenate([rows, moved]) if not parts else moved
-        parts.append(_sds_of(rows, members))
+        parts.append(_sds_of(moved if parts else np.concatenate([table, moved]), members))
+        # Not kept while the next ones are drawn.
+        del replicated, moved
     sds, check = _language_sds(arrays, np.concatenate(parts), members, realised.languages)
     checks.append(check)
     if realised.bounds is None:
@@ -252,7 +253,7 @@ def range_checks(
             Check("outside_bounds", "not applicable", sentence="The scores have no known bounds.")
         )
         return checks, sds
-    share = mean_share(outside)
+    share = mean_share(outside, realised.bounds)
     status = "fail" if share > _FAIL_OUTSIDE else "warn" if share > _WARN_OUTSIDE else "pass"
     checks.append(
         Check(
@@ -341,13 +342,13 @@ def _replicated(arrays: PosteriorArrays, rng: np.random.Generator, n: int) -> It
     # Evenly spaced draws; each several times if there are few.
     step, times = -(-arrays.n_samples // n), -(-n // arrays.n_samples)
     draws, n_records = len(range(0, arrays.n_samples, step)), len(arrays.score)
-    blocks = list(row_blocks(draws * times, n_records))
-    if len(blocks) == 1:
+    by_row = draws_by_row(arrays)
+    if len(list(row_blocks(draws * times, n_records, by_row=by_row))) == 1:
         parts = [replicate_scores(arrays, rng, slice(None, None, step)) for _ in range(times)]
         yield np.concatenate(parts)
         return
     for _ in range(times):
-        for block in row_blocks(draws, n_records):
+        for block in row_blocks(draws, n_records, by_row=by_row):
             yield replicate_scores(arrays, rng, slice(block.start * step, block.stop * step, step))
 
 

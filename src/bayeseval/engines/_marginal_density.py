@@ -42,7 +42,7 @@ from bayeseval._processes import in_threads
 from bayeseval._typing import Floats, Index
 from bayeseval.design import Design
 from bayeseval.engines._lapack import cholesky_in_place, solve_in_place
-from bayeseval.engines._marginal_factor import Factor, eliminate_nested, mirror
+from bayeseval.engines._marginal_factor import Factor, by_row, eliminate_nested, mirror, row_blocks
 from bayeseval.engines._marginal_layout import lay_out
 from bayeseval.engines._marginal_prior import Scales, scales_of
 from bayeseval.engines._marginal_schur import ManyClasses, OneClass, many_classes, one_class
@@ -206,8 +206,8 @@ class Marginal:
         self, factor: Factor, repeat: Index, part: _Part, effects: Mapping[str, Floats]
     ) -> None:
         """Write the draws of a part's points to their place."""
-        for name, values in self._effects(factor, repeat, np.random.default_rng(part.seed)).items():
-            effects[name][part.draws] = values
+        own = {name: values[part.draws] for name, values in effects.items()}
+        self._effects(factor, repeat, np.random.default_rng(part.seed), out=own)
 
     def factor(self, phi: Floats, *, reuse_memory: bool = False) -> Factor:
         """Cholesky factors at the points `phi`, shape (b, n).
@@ -386,9 +386,11 @@ class Marginal:
         return self._value(self.factor(phi, reuse_memory=True))
 
     def _value(self, factor: Factor) -> Floats:
-        log_determinant = factor.log_determinant + np.log(factor.diagonal).sum(axis=1)
+        log_determinant = factor.log_determinant.copy()
+        log_determinant += by_row(factor.diagonal, lambda rows: np.log(rows).sum(axis=1))
         if self.statistics.eliminated.zero_sum:
-            log_determinant += np.log((1.0 / factor.diagonal).mean(axis=1))
+            mean = by_row(factor.diagonal, lambda rows: (1.0 / rows).mean(axis=1))
+            log_determinant += np.log(mean)
         cells = self.statistics.cells
         log_precision = np.log(factor.precision) @ cells.class_count
         value = 0.5 * (log_precision - log_determinant - factor.quadratic_form)
@@ -396,23 +398,54 @@ class Marginal:
         return np.where(np.isnan(value), -np.inf, value)
 
     def _effects(
-        self, factor: Factor, repeat: Index, rng: np.random.Generator
-    ) -> dict[str, Floats]:
+        self,
+        factor: Factor,
+        repeat: Index,
+        rng: np.random.Generator,
+        *,
+        out: Mapping[str, Floats] | None = None,
+    ) -> Mapping[str, Floats]:
+        """Draws at the points of a batch, written to `out` where that is given."""
         statistics = self.statistics
         point = np.repeat(np.arange(len(repeat)), repeat)
         noise = rng.standard_normal((len(point), statistics.n_kept + 1))
         kept = self.kept_draws(factor, noise, repeat)
-
-        eliminated = self.eliminated_mean(factor, kept, point)
-        spread = factor.eliminated_sd[:, None] / np.sqrt(factor.diagonal)
-        eliminated += spread[point] * rng.standard_normal(eliminated.shape)
+        drawn = self._empty_effects(len(point)) if out is None else out
+        for block in statistics.kept:
+            drawn[block.name][:] = kept[:, block.columns]
+        drawn[names.INTERCEPT][:] += statistics.cells.centre
+        total = None
         if statistics.eliminated.zero_sum:
-            inverse = 1.0 / factor.diagonal
-            share = inverse / inverse.sum(axis=1, keepdims=True)
-            eliminated -= share[point] * eliminated.sum(axis=1, keepdims=True)
-        drawn = {block.name: kept[:, block.columns] for block in statistics.kept}
-        drawn[names.INTERCEPT] = drawn[names.INTERCEPT] + statistics.cells.centre
-        return drawn | {statistics.eliminated.name: eliminated}
+            total = by_row(factor.diagonal, lambda rows: (1.0 / rows).sum(axis=1))
+        eliminated = drawn[statistics.eliminated.name]
+        # In blocks: a batch of few stored entries may have thousands of draws, of every level.
+        for rows in row_blocks(*eliminated.shape):
+            eliminated[rows] = self._eliminated(factor, kept[rows], point[rows], total, rng)
+        return drawn
+
+    def _eliminated(
+        self,
+        factor: Factor,
+        kept: Floats,
+        point: Index,
+        total: Floats | None,
+        rng: np.random.Generator,
+    ) -> Floats:
+        """Draws of the eliminated coefficients given the kept ones.
+
+        With a zero-sum constraint `total` is the sum of the inverse diagonal, shape (b,).
+        """
+        values = self.eliminated_mean(factor, kept, point)
+        diagonal = factor.diagonal[point]
+        spread = factor.eliminated_sd[point, None] / np.sqrt(diagonal)
+        spread *= rng.standard_normal(values.shape)
+        values += spread
+        if total is not None:
+            share = 1.0 / diagonal
+            share /= total[point, None]
+            share *= values.sum(axis=1, keepdims=True)
+            values -= share
+        return values
 
     def eliminated_mean(self, factor: Factor, kept: Floats, point: Index) -> Floats:
         """Mean of the eliminated coefficients given the kept ones, without a zero-sum constraint.
@@ -432,12 +465,13 @@ class Marginal:
         """
         # Residuals of the scores: the border minus the contribution of the kept columns.
         contrast = np.concatenate([-kept, np.ones((len(kept), 1))], axis=1)
-        weight = factor.ratio[:, None] / factor.diagonal
         if isinstance(self.schur, OneClass):
-            return np.asarray(weight[point] * (self.schur.link(factor.precision[0]) @ contrast.T).T)
+            weight = factor.ratio[point, None] / factor.diagonal[point]
+            return np.asarray(weight * (self.schur.link(factor.precision[0]) @ contrast.T).T)
         parts = [
-            weight[i] * (self.schur.link(precision) @ contrast[point == i].T).T
-            for i, precision in enumerate(factor.precision)
+            (factor.ratio[i] / factor.diagonal[i])
+            * (self.schur.link(factor.precision[i]) @ contrast[point == i].T).T
+            for i in np.unique(point)
         ]
         return np.concatenate(parts)
 

@@ -16,9 +16,10 @@ Because the constrained coefficient is the last one of its group, z has one entr
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -28,7 +29,11 @@ from bayeseval._typing import Floats, Index
 from bayeseval.engines._lapack import cholesky_in_place, subtract_square
 from bayeseval.engines._marginal_layout import Layout
 
-__all__ = ["Factor", "Nested", "eliminate_nested", "mirror"]
+__all__ = ["Factor", "Nested", "by_row", "eliminate_nested", "mirror", "row_blocks"]
+
+# Of the levels of the eliminated term, which are not among the stored entries: arrays of one
+# number for each at some points of a batch, of which several are in memory at a time.
+_BLOCK_BYTES: Final = 8_000_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -231,3 +236,18 @@ def _inverse_factors(blocks: Floats) -> tuple[Floats, npt.NDArray[np.bool_]]:
             without[i] = not cholesky_in_place(own).all()
         lower[without] = np.eye(blocks.shape[-1])
     return np.linalg.inv(lower), without
+
+
+def row_blocks(n_rows: int, n_columns: int) -> list[slice]:
+    """Cut rows into blocks of at most about `_BLOCK_BYTES`, each of two rows or more.
+
+    The order in which a single row is summed may be another one.
+    """
+    n_blocks = max(1, min(8 * n_rows * n_columns // _BLOCK_BYTES, n_rows // 2))
+    cuts = [n_rows * i // n_blocks for i in range(n_blocks + 1)]
+    return [slice(*ends) for ends in zip(cuts[:-1], cuts[1:], strict=True)]
+
+
+def by_row(values: Floats, reduce: Callable[[Floats], Floats]) -> Floats:
+    """A number for every row, without copies of all rows at a time."""
+    return np.concatenate([reduce(values[rows]) for rows in row_blocks(*values.shape)])

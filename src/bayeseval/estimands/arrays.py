@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from itertools import pairwise
 from numbers import Real
 from typing import Final, NamedTuple
 
@@ -16,7 +17,9 @@ from bayeseval.errors import InputError, argument
 __all__ = [
     "GUARD_LIMIT",
     "Interval",
+    "all_nan",
     "as_ci_prob",
+    "column_blocks",
     "drop_meaningless",
     "finite_sd",
     "interval_summaries",
@@ -31,9 +34,16 @@ GUARD_LIMIT = 0.01
 # Probabilities of intervals. Four digits of a percentage tell those in between from 0 and 100 %,
 # and beyond them an interval is the median, or the range of all draws.
 _CI_PROBS: Final = (0.01, 0.9999)
-# Draws that are sorted at once: 32 MB; and columns of a block, however many draws there are.
+# Twice as many draws, 64 MB, are cut into blocks, of which sorting and standard deviations make
+# several copies: four for each of these. And columns of a block, however many draws there are.
 _BLOCK = 4_000_000
+_PARTS = 4
 _LEAST_COLUMNS = 64
+
+
+def all_nan(shape: tuple[int, ...]) -> Floats:
+    """Draws of a quantity that is not reported: NaN, which takes no memory and cannot be set."""
+    return np.broadcast_to(np.float64(np.nan), shape)
 
 
 class Interval(NamedTuple):
@@ -131,8 +141,7 @@ def interval_summaries(
     # all) together and the others one by one.
     complete = np.asarray(~np.isnan(columns).any(axis=0))
     # Blocks of columns, whose sorted copies would otherwise be as large as all draws.
-    n_blocks = max(1, min(columns.size // _BLOCK, columns.shape[1] // _LEAST_COLUMNS))
-    together = np.array_split(np.flatnonzero(complete), n_blocks)
+    together = np.array_split(np.flatnonzero(complete), len(column_blocks(*columns.shape)))
     groups = [*together, *np.flatnonzero(~complete)[:, None]]
     for members in groups:
         block = columns if len(members) == columns.shape[1] else columns[:, members]
@@ -156,6 +165,15 @@ def interval_summaries(
     return tuple(
         Interval(*of_all, lower, upper) for lower, upper in zip(ends[::2], ends[1::2], strict=True)
     )
+
+
+def column_blocks(n_rows: int, n_columns: int) -> list[slice]:
+    """Cut many columns into blocks of about a million numbers, each of 64 columns or more."""
+    n_blocks = max(1, min(n_rows * n_columns // _BLOCK, n_columns // _LEAST_COLUMNS))
+    if n_blocks > 1:
+        n_blocks = min(_PARTS * n_blocks, n_columns // _LEAST_COLUMNS)
+    cuts = [n_columns * i // n_blocks for i in range(n_blocks + 1)]
+    return [slice(*ends) for ends in zip(cuts[:-1], cuts[1:], strict=True)]
 
 
 def _quantile(ordered: Floats, q: float) -> Floats:
@@ -190,8 +208,7 @@ def finite_sd(effects: Floats) -> Floats:
     ----------
     Gelman (2005), Analysis of variance: why it is more important than ever, section 3.3.
     """
-    sd: Floats = np.std(effects, axis=1, ddof=1)
-    return sd
+    return _by_draw(effects, lambda rows: np.std(rows, axis=1, ddof=1))
 
 
 def root_mean_square(values: Floats) -> Floats:
@@ -206,8 +223,15 @@ def root_mean_square(values: Floats) -> Floats:
     -------
     ndarray, shape (n_samples,)
     """
-    root: Floats = np.sqrt(np.mean(np.square(values), axis=1))
-    return root
+    return _by_draw(values, lambda rows: np.sqrt(np.mean(np.square(rows), axis=1)))
+
+
+def _by_draw(values: Floats, reduce: Callable[[Floats], Floats]) -> Floats:
+    """A number for every draw, in blocks of a million numbers, of which `reduce` makes copies."""
+    # Two draws at least: NumPy may sum a single row in another order.
+    n_blocks = max(1, min(_PARTS * values.size // _BLOCK, len(values) // 2))
+    cuts = [len(values) * i // n_blocks for i in range(n_blocks + 1)]
+    return np.concatenate([reduce(values[start:stop]) for start, stop in pairwise(cuts)])
 
 
 def drop_meaningless(values: Floats, *, limit: float = GUARD_LIMIT) -> tuple[Floats, Index, Bools]:

@@ -56,7 +56,7 @@ class Components:
     share: Floats
 
 
-def realised_residual_sd(arrays: PosteriorArrays, *, max_bytes: int = 300_000_000) -> Floats:
+def realised_residual_sd(arrays: PosteriorArrays, *, max_bytes: int = 60_000_000) -> Floats:
     """Root mean square residual of the records; shape (n_samples,).
 
     Score minus linear predictor, or logit of the score minus linear predictor.

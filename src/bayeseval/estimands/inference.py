@@ -14,7 +14,7 @@ import numpy as np
 
 from bayeseval import names
 from bayeseval._typing import Bools, Floats, Index
-from bayeseval.estimands.arrays import drop_meaningless
+from bayeseval.estimands.arrays import all_nan, column_blocks, drop_meaningless
 from bayeseval.estimands.container import PosteriorArrays
 from bayeseval.estimands.expected import ExpectedScores
 
@@ -119,11 +119,14 @@ def may_be_zero(arrays: PosteriorArrays, values: Floats, *, sds: float = _SDS_FR
     sds : float
         Required distance from zero.
     """
-    below = np.asarray((values <= 0.0).any(axis=0))
-    if arrays.response.link == "logit":
-        return below
-    near = values.mean(axis=0) <= sds * values.std(axis=0)
-    return np.asarray(below | near)
+    found = np.empty(values.shape[1], dtype=np.bool_)
+    # In blocks of columns, as a standard deviation needs a copy of them.
+    for columns in column_blocks(*values.shape):
+        own = values[:, columns]
+        found[columns] = (own <= 0.0).any(axis=0)
+        if arrays.response.link != "logit":
+            found[columns] |= own.mean(axis=0) <= sds * own.std(axis=0)
+    return found
 
 
 def why_no_ratio(arrays: PosteriorArrays) -> str:
@@ -180,8 +183,8 @@ def infer(expected: ExpectedScores, *, withheld: Withheld | None = None) -> Infe
     total = np.empty(arrays.n_samples)
     language = np.empty((arrays.n_samples, n_languages))
     point = np.empty((arrays.n_samples, len(expected.language)))
-    gap_sd = np.full_like(score, np.nan)
     has_gap = gap_is_estimated(arrays)
+    gap_sd = np.full_like(score, np.nan) if has_gap else all_nan(score.shape)
     mean_gap = np.zeros((n_models, n_languages))
     # A product of matrices, because a copy of the common pairs takes longer.
     share = np.bincount(common, minlength=len(expected.language)) / len(common)
@@ -196,7 +199,7 @@ def infer(expected: ExpectedScores, *, withheld: Withheld | None = None) -> Infe
             if n_languages > 1:
                 gap_sd[block.draws] = gap.std(axis=2, ddof=1)
     reasons: dict[str, str] = {}
-    prr = np.full_like(score, np.nan)
+    prr = all_nan(score.shape)
     no_ratio, left_out = withheld or _withheld(arrays, total, language)
     if no_ratio:
         reasons[names.PRR] = no_ratio
@@ -253,10 +256,11 @@ def _by_language(
 ) -> tuple[Floats, Floats, Floats]:
     """CV-PRR over languages, its mean under a constant gap, and PRR in the worst language."""
     arrays, n_models = expected.arrays, len(worst)
-    cv, worst_prr = np.full((2, arrays.n_samples, n_models), np.nan)
+    shape = (arrays.n_samples, n_models)
     constant = np.full(n_models, np.nan)
     if not reported:
-        return cv, constant, worst_prr
+        return all_nan(shape), constant, all_nan(shape)
+    cv, worst_prr = np.full((2, *shape), np.nan)
     kept = np.flatnonzero(~left_out)
     total = np.zeros(n_models)
     has_worst = np.flatnonzero((worst >= 0) & ~left_out[worst])
@@ -281,50 +285,56 @@ def _variation(ratio: Floats) -> Floats:
 
 
 def language_gaps(
-    expected: ExpectedScores, left_out: Bools, *, max_values: int = 50_000_000
-) -> Iterator[tuple[Index, Floats, Floats]]:
+    expected: ExpectedScores,
+    potential: Floats,
+    left_out: Bools,
+    *,
+    max_values: int = 10_000_000,
+) -> Iterator[tuple[Index, slice, Floats, Floats]]:
     """Gap of every model to the potential in every language, and its PRR there.
 
     Parameters
     ----------
     expected : ExpectedScores
         From :func:`bayeseval.estimands.expected.expected_scores`.
+    potential : ndarray, shape (n_samples, n_languages)
+        Potentials of the languages, from the same expected scores.
     left_out : ndarray of bool, shape (n_languages,)
         Languages without a PRR.
     max_values : int
-        Most numbers in memory at a time; models that do not fit are in further groups.
+        Most scores in memory at a time, of one model at least; models that do not fit are in
+        further groups.
 
     Yields
     ------
     models : ndarray of int, shape (m,)
         Positions among the levels.
-    gap : ndarray, shape (n_samples, m, n_languages)
+    languages : slice
+        Some of the languages; those of a group of models come in order.
+    gap : ndarray, shape (n_samples, m, n)
         Score units.
-    prr_language : ndarray, shape (n_samples, m, n_languages)
+    prr_language : ndarray, shape (n_samples, m, n)
         NaN where left out.
     """
     arrays = expected.arrays
     n_models, n_languages = (len(arrays.levels[f]) for f in (names.MODEL, names.LANGUAGE))
-    size = max(1, max_values // (2 * arrays.n_samples * n_languages))
-    # Of all models, before any of them is looked at alone.
-    potential = np.empty((arrays.n_samples, 1, n_languages))
-    for block in expected.blocks() if size < n_models else ():
-        potential[block.draws, 0] = block.language_potential
+    size = max(1, max_values // (arrays.n_samples * n_languages))
+    # As summaries cut many columns: draws summed in another order differ in the last digit.
+    cut = len(column_blocks(arrays.n_samples, n_models * n_languages)) > 1
     for start in range(0, n_models, size):
         models = np.arange(start, min(start + size, n_models))
-        gap, ratio = np.empty((2, arrays.n_samples, len(models), n_languages))
-        if size < n_models:
-            parts = expected.of_languages(models)
-        else:
-            parts = _with_potential(expected, potential)
-        for draws, scores in parts:
-            gap[draws] = scores - potential[draws]
-            ratio[draws] = scores / np.where(left_out, np.nan, potential[draws])
-        yield models, gap, ratio
+        scores = np.empty((arrays.n_samples, len(models), n_languages))
+        for draws, part in expected.of_languages(models):
+            scores[draws] = part
+        # Two more arrays of the size of all scores would be as large as the posterior.
+        for languages in column_blocks(arrays.n_samples * len(models), n_languages):
+            own, base = scores[:, :, languages], potential[:, None, languages]
+            if cut:
+                own, base = _draws_together(own), _draws_together(base)
+            divisor = np.where(left_out[languages], np.nan, base)
+            yield models, languages, own - base, own / divisor
 
 
-def _with_potential(expected: ExpectedScores, potential: Floats) -> Iterator[tuple[slice, Floats]]:
-    """Draws and means of all models by language; fills in the potentials on the way."""
-    for block in expected.blocks():
-        potential[block.draws, 0] = block.language_potential
-        yield block.draws, block.languages
+def _draws_together(values: Floats) -> Floats:
+    """A copy whose first axis, the draws, is contiguous in memory."""
+    return np.ascontiguousarray(np.moveaxis(values, 0, -1)).transpose(-1, *range(values.ndim - 1))

@@ -201,16 +201,24 @@ def model_language_table(tree: xr.DataTree, *, ci_prob: float = names.CI_PROB) -
     models, n_languages = arrays.levels[names.MODEL], len(languages)
     count = np.zeros((len(models), n_languages), dtype=np.int64)
     np.add.at(count, (arrays.index[names.MODEL], arrays.index[names.LANGUAGE]), 1)
+    potential = quantity_draws(tree, names.LANGUAGE_POTENTIAL)
+    summaries = {
+        f"{prefix}_{part}": np.empty((len(models), n_languages))
+        for prefix in ("prr_language", "gap")
+        for part in ("mean", "lower", "upper")
+    }
+    expected = expected_scores(arrays, seed=seed)
+    for positions, some, gap, ratio in language_gaps(expected, potential, left_out):
+        for prefix, values in (("prr_language", ratio), ("gap", gap)):
+            summary = interval_summary(values, ci_prob=ci_prob)
+            for part in ("mean", "lower", "upper"):
+                summaries[f"{prefix}_{part}"][positions, some] = getattr(summary, part)
     parts = []
-    for positions, gap, ratio in language_gaps(expected_scores(arrays, seed=seed), left_out):
-        summaries = [interval_summary(values, ci_prob=ci_prob) for values in (ratio, gap)]
-        for place, model in enumerate(positions):
-            columns: dict[str, object] = {names.MODEL: models[model], names.LANGUAGE: languages}
-            for prefix, summary in zip(("prr_language", "gap"), summaries, strict=True):
-                for part in ("mean", "lower", "upper"):
-                    columns[f"{prefix}_{part}"] = getattr(summary, part)[place]
-            columns["n_records"] = count[model]
-            parts.append(pd.DataFrame(columns).sort_values("gap_mean", kind="stable"))
+    for place, model in enumerate(models):
+        columns: dict[str, object] = {names.MODEL: model, names.LANGUAGE: languages}
+        columns |= {name: values[place] for name, values in summaries.items()}
+        columns["n_records"] = count[place]
+        parts.append(pd.DataFrame(columns).sort_values("gap_mean", kind="stable"))
     score = quantity_draws(tree, names.STANDARDISED_SCORE).mean(axis=0)
     order = sorted(range(len(models)), key=lambda m: (-score[m], models[m]))
     table = pd.concat([parts[m] for m in order])

@@ -10,7 +10,7 @@ from bayeseval.estimands.container import PosteriorArrays
 from bayeseval.estimands.predictor import linear_predictor
 from bayeseval.estimands.response import draw_scores
 
-__all__ = ["off_bounds", "replicate_scores"]
+__all__ = ["draws_by_row", "off_bounds", "replicate_scores"]
 
 _EVERYTHING = slice(None)
 
@@ -53,6 +53,14 @@ def replicate_scores(
         draws=draws,
     )
     return scores if shared is None else scores + shared
+
+
+def draws_by_row(arrays: PosteriorArrays) -> bool:
+    """Whether :func:`replicate_scores` draws the noise of one draw after that of the other.
+
+    Then the scores do not depend on how many draws are predicted from at a time.
+    """
+    return arrays.response.families == ("normal",)
 
 
 def off_bounds(arrays: PosteriorArrays, scores: Floats) -> Floats:

@@ -101,9 +101,12 @@ def disparity_summaries(
     # Weights instead of copies of some of the pairs, which take longer.
     on_common = np.bincount(common, minlength=n_points)
     on_own = [np.bincount(own.pairs, minlength=n_points) for own in records]
-    divisor = np.where(left_out, np.inf, point_potential)
+    potential, block = np.empty((0, n_points)), slice(0, 0)
     for draws, model, points in expected.of_points():
-        own, potential = records[model], divisor[draws]
+        if draws != block:
+            # Once for all models of a block of draws.
+            potential, block = np.where(left_out, np.inf, point_potential[draws]), draws
+        own = records[model]
         observed = np.take(potential, own.pairs, axis=1)
         np.divide(arrays.score[own.rows], observed, out=observed)
         latent = np.divide(points, potential, out=points)
@@ -196,9 +199,9 @@ def record_prr(arrays: PosteriorArrays, potential: Floats, left_out: Bools) -> S
     ----------
     Paper 000, Eq. 4.
     """
-    divisor = np.where(left_out, np.nan, potential)
     of_record: Index = arrays.pairs.of_record
-    values = np.empty((len(divisor), len(of_record)), dtype=np.float32)
-    for draws in draw_blocks(len(divisor), len(of_record), max_bytes=_CACHED):
-        values[draws] = arrays.score / np.take(divisor[draws], of_record, axis=1)
+    values = np.empty((len(potential), len(of_record)), dtype=np.float32)
+    for draws in draw_blocks(len(potential), len(of_record), max_bytes=_CACHED):
+        divisor = np.where(left_out, np.nan, potential[draws])
+        values[draws] = arrays.score / np.take(divisor, of_record, axis=1)
     return values

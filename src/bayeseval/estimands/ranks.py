@@ -13,7 +13,7 @@ from bayeseval import names
 from bayeseval._typing import Floats, Index
 from bayeseval.errors import InputError, did_you_mean
 from bayeseval.estimands.aggregates import aggregate_variants
-from bayeseval.estimands.arrays import Interval, interval_summary, rank_summary
+from bayeseval.estimands.arrays import Interval, all_nan, interval_summary, rank_summary
 
 __all__ = [
     "Pairwise",
@@ -30,8 +30,10 @@ __all__ = [
     "tie_groups",
 ]
 
-# Levels times ranks at a time: five arrays of 80 MB.
-_MOST_DEPTHS = 10_000_000
+# Numbers that are ranked at a time: arrays of four megabytes.
+_RANKED = 500_000
+# Levels times ranks at a time: five arrays of 16 MB.
+_MOST_DEPTHS = 2_000_000
 # Draws of differences at a time: four megabytes, which stay in the cache.
 _DIFFERENCES = 500_000
 _LOWER_IS_BETTER = (names.GAP_SD,)
@@ -87,16 +89,19 @@ def rank_draws(values: Floats, *, highest_first: bool) -> Floats:
         is another quantity. Equal values share the best of their ranks (draws
         are continuous, so they are equal only by construction).
     """
-    ranks = np.full(values.shape, np.nan)
     missing = np.isnan(values)
     levels = ~missing.all(axis=0)
     usable = ~missing[:, levels].any(axis=1)
     if not levels.any() or not usable.any():
-        return ranks
-    block = values[np.ix_(usable, levels)]
-    ranks[np.ix_(usable, levels)] = rankdata(
-        -block if highest_first else block, method="min", axis=-1
-    )
+        return all_nan(values.shape)
+    ranks = np.full(values.shape, np.nan)
+    chosen = np.flatnonzero(usable)
+    # Some draws at a time: ranking makes half a dozen copies of what it ranks.
+    step = max(1, _RANKED // values.shape[1])
+    for start in range(0, len(chosen), step):
+        own = np.ix_(chosen[start : start + step], levels)
+        block = values[own]
+        ranks[own] = rankdata(-block if highest_first else block, method="min", axis=-1)
     return ranks
 
 
@@ -138,13 +143,14 @@ def rank_probabilities(ranks: Floats, *, most: int | None = None) -> Floats:
         nothing of probabilities: all NaN.
     """
     n_ranks = ranks.shape[1] if most is None else most
-    known = ~np.isnan(ranks)
-    # Whole numbers as floats; those beyond the counted ones share one place.
-    places = np.where(known, np.minimum(ranks, n_ranks + 1), 0.0).astype(np.int64)
-    counts = np.stack(
-        [np.bincount(column, minlength=n_ranks + 2)[1 : n_ranks + 1] for column in places.T]
-    )
-    total = known.sum(axis=0)[:, None]
+    counts = np.empty((ranks.shape[1], n_ranks), dtype=np.int64)
+    total = np.empty((ranks.shape[1], 1), dtype=np.int64)
+    for level, column in enumerate(ranks.T):
+        known = column[~np.isnan(column)]
+        # Whole numbers as floats; those beyond the counted ones share one place.
+        places = np.minimum(known, n_ranks + 1).astype(np.int64)
+        counts[level] = np.bincount(places, minlength=n_ranks + 2)[1 : n_ranks + 1]
+        total[level] = len(known)
     return np.where((total > 0) & (len(ranks) > 1), counts / np.where(total > 0, total, 1), np.nan)
 
 
@@ -252,8 +258,11 @@ def rank_sets(ranks: Floats, *, prob: float) -> tuple[Floats, Floats]:
     """
     lower, upper = np.full((2, ranks.shape[1]), np.nan)
     levels = np.flatnonzero(~np.isnan(ranks).all(axis=0))
-    block = ranks[:, levels]
-    places = block[~np.isnan(block).any(axis=1)].astype(np.int64) - 1
+    # No copies of all ranks where none is left out.
+    block = ranks if len(levels) == ranks.shape[1] else ranks[:, levels]
+    usable = ~np.isnan(block).any(axis=1)
+    places = (block if usable.all() else block[usable]).astype(np.int64)
+    places -= 1
     if len(places) < 2 or not levels.size:
         return lower, upper
     half = len(places) // 2
@@ -269,7 +278,7 @@ def rank_sets(ranks: Floats, *, prob: float) -> tuple[Floats, Floats]:
         inside = depth >= limit
         first[own] = 1 + inside.argmax(axis=1)
         last[own] = len(levels) - inside[:, ::-1].argmax(axis=1)
-    marginal = rank_summary(ranks[:, levels], ci_prob=prob)
+    marginal = rank_summary(block, ci_prob=prob)
     lower[levels] = np.minimum(first, marginal.lower)
     upper[levels] = np.maximum(last, marginal.upper)
     return lower, upper

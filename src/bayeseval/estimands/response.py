@@ -242,11 +242,16 @@ def standard_noise(
     -------
     ndarray, shape (n_draws, m)
     """
+    others = [
+        family
+        for family in of_quantity("score")
+        if FAMILIES[family].kernel != "normal" and family in arrays.response.families
+    ]
+    if not others:
+        return rng.standard_normal((n_draws, len(task)))
     standard = np.zeros((n_draws, len(task)))
     noise, normal = standard, np.ones(len(task), dtype=np.bool_)
-    for family in of_quantity("score"):
-        if FAMILIES[family].kernel == "normal" or family not in arrays.response.families:
-            continue
+    for family in others:
         own = arrays.response.has_likelihood(task, family)
         at = At(standard, 1.0, extra=_extra(arrays, family, draws))
         noise = np.where(own, FAMILIES[family].draw(rng, at), noise)
@@ -296,13 +301,14 @@ def draw_scores(
     """
     response = arrays.response
     level = {names.LANGUAGE: language, names.TASK: task, names.MODEL: model}
-    values = np.empty_like(eta)
     centre = eta
     if response.link == "logit" and response.chance is not None:
         centre = _with_floor(eta, response.chance[task])
     smooth = response.has_quantity(task, "score")
+    # No copies where all columns are alike: of a large table they are hundreds of MB.
+    values = eta if smooth.all() else np.empty_like(eta)
     if smooth.any():
-        columns = np.flatnonzero(smooth)
+        columns: Index | slice = slice(None) if smooth.all() else np.flatnonzero(smooth)
         mean = centre[:, columns]
         if response.link == "logit":
             mean = _in_units(arrays, expit(mean), task[columns])
@@ -310,7 +316,11 @@ def draw_scores(
         if se is not None:
             sd = np.sqrt(sd**2 + se[..., columns] ** 2)
         noise = standard_noise(arrays, task[columns], draws, rng, len(eta))
-        values[:, columns] = mean + sd * noise
+        noise *= sd
+        noise += mean
+        if smooth.all():
+            return noise
+        values[:, columns] = noise
     for family in of_quantity("logit", "share", "count"):
         columns = np.flatnonzero(response.has_likelihood(task, family))
         if not columns.size:

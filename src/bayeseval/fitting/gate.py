@@ -10,6 +10,7 @@ import math
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
+from itertools import islice
 from typing import Any, Final, Literal
 
 import numpy as np
@@ -17,7 +18,7 @@ import numpy.typing as npt
 import xarray as xr
 
 from bayeseval import names
-from bayeseval._diagnostics import convergence
+from bayeseval._diagnostics import Convergence, convergence
 from bayeseval.errors import ConvergenceWarning, by_option, wording
 from bayeseval.names import K_HAT_MAX
 
@@ -44,6 +45,9 @@ BFMI_MIN: Final = 0.3
 
 # Split R-hat compares halves of chains, and a half needs two draws to vary.
 _DRAWS_MIN: Final = 4
+# Quantities that are diagnosed at a time: 16 MB at the usual number of draws, and whole blocks of
+# :func:`convergence`.
+_AT_A_TIME: Final = 512
 # A warning names so many fits; the tables have all.
 _MOST_NAMED: Final = 3
 
@@ -149,8 +153,8 @@ def convergence_gate(tree: xr.DataTree) -> Gate:
     if n_draws < _DRAWS_MIN:
         check = Check("draws", float(n_draws), float(_DRAWS_MIN), "every chain", passed=False)
         return Gate(status="fail", checks=(check,), n_quantities=0)
-    labels, draws = _quantities(posterior)
-    checks = [*_rank_checks(labels, draws, n_chains)]
+    labels, found = _diagnosed(posterior)
+    checks = [*_rank_checks(labels, found, n_chains)]
     checks += _importance_checks(posterior.attrs, n_chains)
     if "sample_stats" in tree.children:
         checks += _sampler_checks(tree["sample_stats"].to_dataset())
@@ -158,10 +162,20 @@ def convergence_gate(tree: xr.DataTree) -> Gate:
     return Gate(status="pass" if passed else "fail", checks=tuple(checks), n_quantities=len(labels))
 
 
-def _quantities(posterior: xr.Dataset) -> tuple[list[str], npt.NDArray[np.float64]]:
-    """Every scalar quantity that varies: labels and draws (quantity, chain, draw)."""
+def _diagnosed(posterior: xr.Dataset) -> tuple[list[str], Convergence]:
+    """Labels and diagnostics of every scalar quantity that varies."""
     labels: list[str] = []
-    columns: list[npt.NDArray[np.float64]] = []
+    found = [Convergence(*np.empty((3, 0)))]
+    quantities = _quantities(posterior)
+    # Some at a time: all of them are as large as the posterior.
+    while part := list(islice(quantities, _AT_A_TIME)):
+        labels += [label for label, _ in part]
+        found.append(convergence(np.stack([values for _, values in part])))
+    return labels, Convergence(*np.concatenate(found, axis=1))
+
+
+def _quantities(posterior: xr.Dataset) -> Iterator[tuple[str, npt.NDArray[np.float64]]]:
+    """Every scalar quantity that varies: label and draws (chain, draw)."""
     for name, variable in posterior.data_vars.items():
         if str(name).endswith("_rank") or names.is_loading(str(name)):
             continue
@@ -173,32 +187,26 @@ def _quantities(posterior: xr.Dataset) -> tuple[list[str], npt.NDArray[np.float6
             if not finite.all():
                 # A few draws withheld by the estimand's guard (at most 1 %).
                 values = np.where(finite, values, values[finite].mean())
-            labels.append(label)
-            columns.append(values)
-    if not columns:
-        return labels, np.empty((0, posterior.sizes["chain"], posterior.sizes["draw"]))
-    return labels, np.stack(columns)
+            yield label, values
 
 
 def _scalars(name: str, variable: xr.DataArray) -> Iterator[tuple[str, npt.NDArray[np.float64]]]:
     extra = [dim for dim in variable.dims if dim not in ("chain", "draw")]
-    # Draws of a level side by side, as they are looked at.
-    values = np.ascontiguousarray(
-        variable.transpose(*extra, "chain", "draw").to_numpy(), dtype=np.float64
-    )
+    values = variable.transpose(*extra, "chain", "draw").to_numpy()
     if not extra:
-        yield name, values
+        yield name, np.asarray(values, dtype=np.float64)
         return
     (dim,) = extra
-    for position, level in enumerate(variable[dim].to_numpy()):
-        yield f"{name}[{level}]", values[position]
+    labels = variable[dim].to_numpy()
+    for start in range(0, len(labels), _AT_A_TIME):
+        # Draws of a level side by side, as they are looked at.
+        part = np.ascontiguousarray(values[start : start + _AT_A_TIME], dtype=np.float64)
+        for level, own in zip(labels[start : start + _AT_A_TIME], part, strict=True):
+            yield f"{name}[{level}]", own
 
 
-def _rank_checks(
-    labels: list[str], draws: npt.NDArray[np.float64], n_chains: int
-) -> Iterator[Check]:
+def _rank_checks(labels: list[str], found: Convergence, n_chains: int) -> Iterator[Check]:
     ess_min = ESS_PER_CHAIN * n_chains
-    found = convergence(draws)
     yield _worst("r_hat", found.r_hat, labels, limit=RHAT_MAX, at_most=True)
     yield _worst("ess_bulk", found.bulk, labels, limit=ess_min, at_most=False)
     yield _worst("ess_tail", found.tail, labels, limit=ess_min, at_most=False)

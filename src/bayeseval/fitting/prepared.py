@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import math
 import time
 from collections.abc import Mapping, Sequence
@@ -199,6 +200,10 @@ class Prepared:
                     1,
                     "the convergence gate failed; sampling again with stricter settings",
                 )
+            # Not kept beside those of the second attempt; parents and children of a tree refer to
+            # each other.
+            del tree
+            gc.collect()
             tree, gate, used = self._attempt(_stricter(used), progress, estimands, is_last=True)
         _add_left_out(tree, self.design, self.leave_out, progress)
         notes = _add_predictive(tree, self.design, used, progress) if self.predictive else []
