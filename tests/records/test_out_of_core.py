@@ -30,8 +30,8 @@ from bayeseval.records import (
     item_variance,
     reduce_replicates,
 )
+from bayeseval.records.moments import merged_pieces
 from bayeseval.records.partials import Partials
-from bayeseval.records.row_groups import _merged
 
 MEMORY = "1GB"
 VARIANCES = ("task", "language_task", "model_task", "record")
@@ -212,27 +212,22 @@ def test_scores_far_from_zero_keep_their_digits_and_naive_sums_lose_them(tmp_pat
 
 
 def test_pieces_merge_as_their_rows_would() -> None:
-    import pyarrow as pa
-
     rng = np.random.default_rng(8)
     pieces = [1e7 + rng.normal(size=n) for n in (1, 5, 400)]
-    rows = pa.table(
-        {
-            "g": np.zeros(3, dtype=np.int64),
-            "n": np.array([len(piece) for piece in pieces]),
-            "mean": [piece.mean() for piece in pieces],
-            "square": [((piece - piece.mean()) ** 2).sum() for piece in pieces],
-            "lowest": [piece.min() for piece in pieces],
-            "highest": [piece.max() for piece in pieces],
-        }
+    n, mean, square = merged_pieces(
+        np.zeros(3, dtype=np.int64),
+        np.array([float(len(piece)) for piece in pieces]),
+        np.array([piece.mean() for piece in pieces]),
+        np.array([((piece - piece.mean()) ** 2).sum() for piece in pieces]),
+        1,
     )
-    merged, together = _merged(rows, 1), np.concatenate(pieces)
-    np.testing.assert_allclose(merged["mean"], together.mean(), rtol=1e-15)
+    together = np.concatenate(pieces)
+    assert n[0] == len(together)
+    np.testing.assert_allclose(mean, together.mean(), rtol=1e-15)
     expected = ((together - together.mean()) ** 2).sum()
-    np.testing.assert_allclose(merged["square"], expected, rtol=1e-9)
+    np.testing.assert_allclose(square, expected, rtol=1e-9)
     sums = float((together**2).sum() - len(together) * together.mean() ** 2)
     assert abs(sums / expected - 1.0) > 1e-5
-    assert merged["lowest"][0] == together.min()
 
 
 REFUSED = {
@@ -619,4 +614,5 @@ def test_a_command_ends_without_a_word_of_the_database_engine(tmp_path: Path) ->
     words = [sys.executable, "-m", "bayeseval", "validate", str(path), "--memory", MEMORY]
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     assert done.returncode == 0
-    assert done.stderr == "reducing rows: done\n"
+    stages = ["reading labels of items", "reducing rows", "summing over cells of each item"]
+    assert done.stderr == "".join(f"{stage}: done\n" for stage in [*stages, "hashing files"])

@@ -161,6 +161,7 @@ def reduce_replicates(records: Records) -> CellTable:
     crossed = (seeds.count > 0) & (boots.count > 0)
     complete = ~crossed | (seeds.count * boots.count == n_pairs)
 
+    # Scores are less the first one of their cell here, so that sums keep their digits.
     centre = sums(cells, rows.score, n) / n_pairs
     centred = rows.score - centre[cells]
     seed_mean = seeds.means(centred)
@@ -185,11 +186,17 @@ def reduce_replicates(records: Records) -> CellTable:
         notes.append(
             f"se not used in {counted(int(doubled.sum()), 'cell')} whose boots measure it already"
         )
+    unbalanced = collect_unbalanced(
+        np.flatnonzero(~complete), cells, seeds.position, boots.of_row, rows.score, mean
+    )
+    if unbalanced is not None:
+        at = unbalanced.cell
+        unbalanced = replace(unbalanced, centre=_frozen(rows.origin[at] + unbalanced.centre))
     table = CellTable(
         codes=MappingProxyType({f: _frozen(records.codes(f)[rows.first]) for f in FACTORS}),
         first=_frozen(rows.first),
         n_rows=_frozen(rows.n_rows),
-        mean=_frozen(mean),
+        mean=_frozen(rows.origin + mean),
         n_seeds=_frozen(n_seeds.astype(np.float64)),
         n_boot=_frozen(boots.count.astype(np.float64)),
         boot_square=_frozen(boot_square),
@@ -199,9 +206,7 @@ def reduce_replicates(records: Records) -> CellTable:
         seed=seed,
         boot=boot,
         cross=cross,
-        unbalanced=collect_unbalanced(
-            np.flatnonzero(~complete), cells, seeds.position, boots.of_row, rows.score, mean
-        ),
+        unbalanced=unbalanced,
         by_prompt=scores_by_prompt(records, rows.cell_of_record),
         notes=tuple(notes),
     )
@@ -217,10 +222,14 @@ def _with_reduced(table: CellTable, reduced: Reduced) -> CellTable:
         np.where(has, reduced.cross_df, table.cross.df),
         np.ones(len(table)),
     )
+    # The scores of seeds have fewer digits than their sum of squares has.
+    several = has & (table.n_rows > 1)
+    of_seeds = np.where(several, reduced.seed, table.seed.sum_of_squares)
+    seed = _stratum(of_seeds, table.seed.df, table.seed.interaction)
+    seed = replace(seed, mean_square=np.where(several, seed.mean_square, table.seed.mean_square))
     if reduced.unit == "item":
-        return replace(
-            table, n_items=_frozen(np.where(has, reduced.count, table.n_items)), cross=cross
-        )
+        n_items = np.where(has, reduced.count, table.n_items)
+        return replace(table, n_items=_frozen(n_items), seed=seed, cross=cross)
     boot = _stratum(
         np.where(has, reduced.square, table.boot.sum_of_squares),
         np.where(has, reduced.count - 1.0, table.boot.df),
@@ -234,7 +243,7 @@ def _with_reduced(table: CellTable, reduced: Reduced) -> CellTable:
         n_boot=_frozen(np.where(has, reduced.count, table.n_boot)),
         boot_square=_frozen(np.where(has, 1.0 / count, table.boot_square)),
         pair_square=_frozen(np.where(has, 1.0 / count / per_seed, table.pair_square)),
-        seed=replace(table.seed, interaction=_frozen(weight)),
+        seed=replace(seed, interaction=_frozen(weight)),
         boot=boot,
         cross=cross,
     )
@@ -242,12 +251,16 @@ def _with_reduced(table: CellTable, reduced: Reduced) -> CellTable:
 
 @dataclass(frozen=True, eq=False)
 class _Rows:
-    """One row per cell, seed and boot (prompts, then items averaged out), in canonical order."""
+    """One row per cell, seed and boot (prompts, then items averaged out), in canonical order.
+
+    `score` is less `origin`, the first score of the cell.
+    """
 
     cells: Ints
     seed: Ints
     boot: Ints
     score: Floats
+    origin: Floats
     first: Ints
     n_rows: Ints
     n_items: Floats
@@ -262,7 +275,9 @@ class _Rows:
         cell_of_record = np.cumsum(starts) - 1
         first = np.flatnonzero(starts).astype(np.int64)
         labels = [records.replicate_codes(name) for name in ("seed", "boot", "item")]
-        cell, score, (seed, boot, item) = _averaged([cell_of_record, *labels], records.scores)
+        origin = records.scores[first]
+        beyond = records.scores - origin[cell_of_record]
+        cell, score, (seed, boot, item) = _averaged([cell_of_record, *labels], beyond)
         n_items, items = np.zeros(len(first)), None
         if "item" in records.replicate_columns:
             n_items = _Groups.of(cell, item, len(first)).count.astype(np.float64)
@@ -274,6 +289,7 @@ class _Rows:
             seed=seed,
             boot=boot,
             score=score,
+            origin=origin,
             first=first,
             n_rows=np.diff(first, append=len(records)).astype(np.int64),
             n_items=n_items,

@@ -96,7 +96,8 @@ class Stack:
         levels = {}
         for factor in LABELS:
             coded = self.labels[factor]
-            counts = np.bincount(coded.codes, minlength=len(coded.levels)).tolist()
+            sums = np.bincount(coded.codes, self.n_rows, len(coded.levels))
+            counts = sums.astype(np.int64).tolist()
             pairs = [(label, n) for label, n in zip(coded.levels, counts, strict=True) if n]
             levels[factor] = tuple(sorted(pairs, key=lambda pair: (-pair[1], pair[0])))
         return levels
