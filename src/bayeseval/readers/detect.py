@@ -50,7 +50,16 @@ from bayeseval.readers.tabular import (
 )
 from bayeseval.readers.wide import WIDE
 
-__all__ = ["READERS", "TABLE", "Detected", "detect", "files_below", "read_results", "read_tables"]
+__all__ = [
+    "READERS",
+    "TABLE",
+    "Detected",
+    "detect",
+    "files_below",
+    "notes_on_empty",
+    "read_results",
+    "read_tables",
+]
 
 READERS: Final[tuple[Reader, ...]] = (
     LM_EVAL,

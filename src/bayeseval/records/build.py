@@ -15,7 +15,7 @@ from bayeseval._typing import Bools, Floats
 from bayeseval.errors import InputError, setting
 from bayeseval.languages.labels import unknown_labels
 from bayeseval.readers.columns import LABELS, REPLICATES, TABLE_COLUMNS, columns_argument
-from bayeseval.readers.raw import Dropped, RawTable
+from bayeseval.readers.raw import Dropped, RawTable, ReducedTable
 from bayeseval.records.coded import combined_key
 from bayeseval.records.doubts import doubts_of_scores, errors_as_scores
 from bayeseval.records.duplicates import (
@@ -323,10 +323,17 @@ def _part_notes(parts: Sequence[Part]) -> list[str]:
     sources: dict[str, list[str]] = {}
     for part in parts:
         for note in dict.fromkeys(part.notes):
-            sources.setdefault(note, []).append(str(part.table.source))
-    if len(parts) == 1:
+            sources.setdefault(note, []).extend(_files(part))
+    n_files = sum(len(_files(part)) for part in parts)
+    if n_files == 1:
         return list(sources)
-    return [f"{_of_sources(files, len(parts))}: {note}" for note, files in sources.items()]
+    return [f"{_of_sources(files, n_files)}: {note}" for note, files in sources.items()]
+
+
+def _files(part: Part) -> tuple[str, ...]:
+    """The files of a part, of which one that was reduced may have several."""
+    table = part.table
+    return (isinstance(table, ReducedTable) and table.files) or (str(table.source),)
 
 
 def _of_sources(files: Sequence[str], n: int) -> str:
@@ -466,7 +473,7 @@ def _report(
                 columns.setdefault(our, {})[theirs] = None
     order = [*TABLE_COLUMNS, "split", "scale_min", "scale_max"]
     return LoadReport(
-        sources=tuple(part.table.source for part in stack.parts),
+        sources=tuple(file for part in stack.parts for file in _files(part)),
         n_rows_read=sum(part.n_rows for part in stack.parts),
         n_records=len(stack) - sum(group.n_rows for group in dropped),
         columns=tuple((our, " / ".join(columns[our])) for our in order if our in columns),

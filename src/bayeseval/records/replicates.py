@@ -223,10 +223,9 @@ def _with_reduced(table: CellTable, reduced: Reduced) -> CellTable:
         np.ones(len(table)),
     )
     # The scores of seeds have fewer digits than their sum of squares has.
-    several = has & (table.n_rows > 1)
-    of_seeds = np.where(several, reduced.seed, table.seed.sum_of_squares)
-    seed = _stratum(of_seeds, table.seed.df, table.seed.interaction)
-    seed = replace(seed, mean_square=np.where(several, seed.mean_square, table.seed.mean_square))
+    of_seeds = reduced.seed / np.maximum(table.seed.df, 1.0)
+    mean_square = np.where(has & (table.n_rows > 1), of_seeds, table.seed.mean_square)
+    seed = replace(table.seed, mean_square=_frozen(mean_square))
     if reduced.unit == "item":
         n_items = np.where(has, reduced.count, table.n_items)
         return replace(table, n_items=_frozen(n_items), seed=seed, cross=cross)
