@@ -25,6 +25,7 @@ from bayeseval.readers.scans import open_engine
 from bayeseval.records import (
     average_over_others,
     reduce_replicates,
+    row_batches,
 )
 from bayeseval.records.moments import merged_pieces
 from bayeseval.records.partials import Partials
@@ -397,7 +398,8 @@ def test_columns_that_cannot_be_reduced_are_refused(tmp_path: Path, column: str)
         be.load(tmp_path / "rows.parquet", memory=MEMORY, columns={column: column})
 
 
-def test_finished_files_are_not_read_again(tmp_path: Path) -> None:
+def test_finished_files_are_not_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(row_batches, "_SMALL", 0)
     folder = in_files(table(21, unit="item", seeds=1, share=1.0), tmp_path / "rows")
     first = be.load(folder, memory=MEMORY)
     kept = {path: path.stat().st_ino for path in (tmp_path / "cache/rows").glob("*.parquet")}
@@ -492,11 +494,16 @@ def test_a_file_too_large_for_memory_names_the_way(tmp_path: Path, memory: str |
         be.load(file, memory=memory)
 
 
-def test_a_killed_process_leaves_what_it_finished(tmp_path: Path) -> None:
+def test_a_killed_process_leaves_what_it_finished(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(row_batches, "_SMALL", 0)
     folder = in_files(table(28, unit="item", seeds=1, share=1.0), tmp_path / "rows", n=6)
     # Ends itself, without any cleaning up, when the groups of the third file are reduced.
     program = (
         "import os, signal, sys, bayeseval as be\n"
+        "from bayeseval.records import row_batches\n"
+        "row_batches._SMALL = 0\n"
         "def progress(stage, done, total, remark):\n"
         "    if stage == 'reducing rows' and done == 3:\n"
         "        os.kill(os.getpid(), signal.SIGKILL)\n"

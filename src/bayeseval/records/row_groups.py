@@ -19,9 +19,9 @@ from bayeseval.readers.numbered import with_file_numbers, with_models_of_folders
 from bayeseval.readers.raw import RawTable, make_table
 from bayeseval.readers.scans import Engine, Scan, literal
 from bayeseval.records.partials import Partials
+from bayeseval.records.row_batches import in_batches
 from bayeseval.records.row_queries import (
     NUMBERS,
-    Batch,
     TableRows,
     grouping,
     refuse_label,
@@ -124,7 +124,7 @@ def group_rows(
     keys = tuple(
         dict.fromkeys(our for one in files for our in one.ours if our not in ("score", unit))
     )
-    batches = [Batch(one, (place,)) for place, one in enumerate(files)]
+    batches = in_batches(files)
     reading = Reading(engine, partials, files, batches, progress)
     fingerprint = "" if unit is None else _dictionary(reading, unit)
     queries = {batch: grouping(batch.rows, keys, unit, missing) for batch in batches}

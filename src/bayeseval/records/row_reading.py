@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bayeseval._typing import Progress
+from bayeseval.errors import InputError
 from bayeseval.readers.compressed import state_of
 from bayeseval.readers.scans import Engine, literal
 from bayeseval.records.partials import Partials
@@ -73,15 +74,27 @@ class Reading:
         one = batch.rows
 
         def make(path: Path) -> None:
-            self.engine.execute(
-                f"COPY ({sql}) TO {literal(str(path))} (FORMAT parquet)", source=one.scan.source
-            )
+            try:
+                self.engine.execute(
+                    f"COPY ({sql}) TO {literal(str(path))} (FORMAT parquet)",
+                    source=one.scan.source,
+                )
+            except InputError:
+                self._refuse_damaged(batch)
+                raise
 
         # The relation names a link of this process.
         query = sql.replace(one.scan.relation, "relation")
         others = [state_of(self.files[place].file) for place in batch.files[1:]]
         key = "\n".join([f"2 {duckdb.__version__}", *others, depends_on, query])
         return self.partials.get(one.file, key, make)
+
+    def _refuse_damaged(self, batch: Batch) -> None:
+        """Name the file of several that cannot be read."""
+        for place in batch.files if len(batch.files) > 1 else ():
+            scan = self.files[place].scan
+            cells = ", ".join(f"count({cell})" for cell in scan.cells.values())
+            self.engine.run(f"SELECT {cells} FROM {scan.relation}", source=scan.source)
 
 
 def listed(paths: Sequence[Path], *, with_names: bool = False) -> str:
