@@ -76,8 +76,6 @@ def merged_pieces(
     """
     merged = merged_means(group, n, mean, n_groups)
     apart = mean - merged[group]
-    return (
-        np.bincount(group, n, n_groups),
-        merged,
-        np.bincount(group, square + n * apart**2, n_groups),
-    )
+    total = np.bincount(group, n, n_groups).astype(np.float64)
+    squares = np.bincount(group, square + n * apart**2, n_groups).astype(np.float64)
+    return total, merged, squares

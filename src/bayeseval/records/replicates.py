@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Final, TypeVar
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +15,7 @@ from bayeseval._typing import Floats
 from bayeseval.names import FACTORS, Factor
 from bayeseval.records.coded import combined_key
 from bayeseval.records.reduced import Reduced
-from bayeseval.records.strata import Stratum
+from bayeseval.records.strata import Stratum, frozen
 from bayeseval.records.table import Records
 from bayeseval.records.unbalanced import Unbalanced, collect_unbalanced, sums
 from bayeseval.records.with_prompts import ByPrompt, scores_by_prompt
@@ -23,8 +23,6 @@ from bayeseval.records.with_prompts import ByPrompt, scores_by_prompt
 __all__ = ["CellTable", "reduce_replicates"]
 
 Ints = npt.NDArray[np.int64]
-
-Number = TypeVar("Number", bound=np.generic)
 
 _NO_VALUE: Final = -1
 
@@ -191,18 +189,18 @@ def reduce_replicates(records: Records) -> CellTable:
     )
     if unbalanced is not None:
         at = unbalanced.cell
-        unbalanced = replace(unbalanced, centre=_frozen(rows.origin[at] + unbalanced.centre))
+        unbalanced = replace(unbalanced, centre=frozen(rows.origin[at] + unbalanced.centre))
     table = CellTable(
-        codes=MappingProxyType({f: _frozen(records.codes(f)[rows.first]) for f in FACTORS}),
-        first=_frozen(rows.first),
-        n_rows=_frozen(rows.n_rows),
-        mean=_frozen(rows.origin + mean),
-        n_seeds=_frozen(n_seeds.astype(np.float64)),
-        n_boot=_frozen(boots.count.astype(np.float64)),
-        boot_square=_frozen(boot_square),
-        pair_square=_frozen(pair_square),
-        n_items=_frozen(np.where(rows.n_items > 0, rows.n_items, column.smallest("n"))),
-        se=_frozen(np.where(doubled, np.nan, se)),
+        codes=MappingProxyType({f: frozen(records.codes(f)[rows.first]) for f in FACTORS}),
+        first=frozen(rows.first),
+        n_rows=frozen(rows.n_rows),
+        mean=frozen(rows.origin + mean),
+        n_seeds=frozen(n_seeds.astype(np.float64)),
+        n_boot=frozen(boots.count.astype(np.float64)),
+        boot_square=frozen(boot_square),
+        pair_square=frozen(pair_square),
+        n_items=frozen(np.where(rows.n_items > 0, rows.n_items, column.smallest("n"))),
+        se=frozen(np.where(doubled, np.nan, se)),
         seed=seed,
         boot=boot,
         cross=cross,
@@ -217,7 +215,7 @@ def _with_reduced(table: CellTable, reduced: Reduced) -> CellTable:
     """What rows say that were reduced before they became records, each with one label for all."""
     has, count = reduced.count > 0, np.maximum(reduced.count, 1.0)
     per_seed = np.maximum(table.n_seeds, 1.0)
-    cross = _stratum(
+    cross = Stratum.of(
         np.where(has, reduced.cross, table.cross.sum_of_squares),
         np.where(has, reduced.cross_df, table.cross.df),
         np.ones(len(table)),
@@ -225,11 +223,11 @@ def _with_reduced(table: CellTable, reduced: Reduced) -> CellTable:
     # The scores of seeds have fewer digits than their sum of squares has.
     of_seeds = reduced.seed / np.maximum(table.seed.df, 1.0)
     mean_square = np.where(has & (table.n_rows > 1), of_seeds, table.seed.mean_square)
-    seed = replace(table.seed, mean_square=_frozen(mean_square))
+    seed = replace(table.seed, mean_square=frozen(mean_square))
     if reduced.unit == "item":
         n_items = np.where(has, reduced.count, table.n_items)
-        return replace(table, n_items=_frozen(n_items), seed=seed, cross=cross)
-    boot = _stratum(
+        return replace(table, n_items=frozen(n_items), seed=seed, cross=cross)
+    boot = Stratum.of(
         np.where(has, reduced.square, table.boot.sum_of_squares),
         np.where(has, reduced.count - 1.0, table.boot.df),
         np.where(has, 1.0 / per_seed, table.boot.interaction),
@@ -239,10 +237,10 @@ def _with_reduced(table: CellTable, reduced: Reduced) -> CellTable:
     weight = np.where(of_rows, 1.0 + 1.0 / count, table.seed.interaction)
     return replace(
         table,
-        n_boot=_frozen(np.where(has, reduced.count, table.n_boot)),
-        boot_square=_frozen(np.where(has, 1.0 / count, table.boot_square)),
-        pair_square=_frozen(np.where(has, 1.0 / count / per_seed, table.pair_square)),
-        seed=replace(seed, interaction=_frozen(weight)),
+        n_boot=frozen(np.where(has, reduced.count, table.n_boot)),
+        boot_square=frozen(np.where(has, 1.0 / count, table.boot_square)),
+        pair_square=frozen(np.where(has, 1.0 / count / per_seed, table.pair_square)),
+        seed=replace(seed, interaction=frozen(weight)),
         boot=boot,
         cross=cross,
     )
@@ -460,17 +458,9 @@ def _strata(
     if by_item is not None:
         ss_cross, cross_df = ss_cross + by_item[0], cross_df + by_item[1]
     return (
-        _stratum(seeds.sum(seed_mean**2), seed_df, weights[0]),
-        _stratum(boots.sum(boot_mean**2), boot_df, weights[1]),
-        _stratum(ss_cross, cross_df, np.ones(n)),
-    )
-
-
-def _stratum(ss: Floats, df: Floats, interaction: Floats) -> Stratum:
-    return Stratum(
-        mean_square=_frozen(np.where(df > 0, ss / np.maximum(df, 1.0), 0.0)),
-        df=_frozen(df),
-        interaction=_frozen(interaction),
+        Stratum.of(seeds.sum(seed_mean**2), seed_df, weights[0]),
+        Stratum.of(boots.sum(boot_mean**2), boot_df, weights[1]),
+        Stratum.of(ss_cross, cross_df, np.ones(n)),
     )
 
 
@@ -498,14 +488,8 @@ def _with_summary(
         )
     df = np.where(np.isnan(replicates), np.inf, replicates - 1.0)
     return Stratum(
-        mean_square=_frozen(np.where(use & (df > 0), sd**2, stratum.mean_square)),
-        df=_frozen(np.where(use, df, stratum.df)),
+        mean_square=frozen(np.where(use & (df > 0), sd**2, stratum.mean_square)),
+        df=frozen(np.where(use, df, stratum.df)),
         # The SD of one test set's seeds, and the SD of one seed's test sets.
-        interaction=_frozen(np.where(use, 1.0, stratum.interaction)),
+        interaction=frozen(np.where(use, 1.0, stratum.interaction)),
     )
-
-
-def _frozen(array: npt.NDArray[Number]) -> npt.NDArray[Number]:
-    array = np.array(array)
-    array.flags.writeable = False
-    return array
