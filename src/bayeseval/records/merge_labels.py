@@ -47,7 +47,7 @@ def merge_labels(
     """
     groups: dict[tuple[str, str, str | None], list[str]] = defaultdict(list)
     by_standard: dict[tuple[str, str, str | None], dict[str, str]] = defaultdict(dict)
-    for label in languages.present():
+    for label in sorted(languages.present()):
         one = understand(label) or meant_by_name(language_names.get(label, ""))
         if one is not None:
             groups[one.code, one.script, one.territory].append(label)

@@ -73,8 +73,9 @@ class Stack:
         score = self.numbers["score"]
         if "lowest" not in self.numbers:
             return score, own
-        extremes = self.numbers["lowest"], self.numbers["highest"]
-        return np.concatenate([*extremes, score]), np.tile(own, 3)
+        many = np.flatnonzero(self.n_rows > 1)
+        extremes = self.numbers["lowest"][many], self.numbers["highest"][many]
+        return np.concatenate([*extremes, score]), np.concatenate([many, many, own])
 
     @property
     def source(self) -> str:
