@@ -107,7 +107,7 @@ def test_an_item_twice_under_two_labels_of_a_language_is_refused(tmp_path: Path)
     again = one[one["language"] == "de"].head(1).assign(language="German")
     folder = write(tmp_path / "rows", a__csv=one, b__csv=pd.concat([other, again]))
     for memory in (MEMORY, None):
-        with pytest.raises(InputError, match="duplicate of"):
+        with pytest.raises(InputError, match="written 'de' and 'German'.* rename one of"):
             be.load(folder, memory=memory)
 
 

@@ -44,7 +44,7 @@ def refuse_repeats(cells: RowCells) -> None:
 def _refuse(cells: RowCells, record: int, unit: str) -> None:
     """Name two rows with the same labels."""
     groups = cells.groups
-    found: list[tuple[str, Any]] = []
+    found: list[tuple[str, Any, Any]] = []
     cell = cells.label(int(cells.cell[record]))
     if "seed" in cells.records.replicate_columns:
         code_of_seed = cells.records.replicate_codes("seed")[record]
@@ -65,20 +65,24 @@ def _refuse(cells: RowCells, record: int, unit: str) -> None:
         )
     for place, one in enumerate(groups.files):
         same = "true" if code is None else f"code = {code}"
+        language = "k_language" if "language" in groups.keys else "NULL"
         rows = cells.run(
-            f"SELECT n, raw FROM ({_labelled_rows(cells, place)}) WHERE record = {record} "
-            f"AND {same} ORDER BY n LIMIT 2"
+            f"SELECT n, raw, {language} AS language FROM ({_labelled_rows(cells, place)}) "
+            f"WHERE record = {record} AND {same} ORDER BY n LIMIT 2"
         )
         found += [
-            (f"{one.scan.source}, row {n}", raw)
-            for n, raw in zip(rows["n"], rows["raw"], strict=True)
+            (f"{one.scan.source}, row {n}", raw, language)
+            for n, raw, language in zip(rows["n"], rows["raw"], rows["language"], strict=True)
         ]
         if len(found) > 1:
             break
-    (first, raw), (second, _) = found[:2]
+    (first, raw, written), (second, _, other) = found[:2]
     cell += f", {unit} {raw!r}" if unit else ""
     hint = "keep one of them"
-    if not unit:
+    if written != other:
+        cell += f" (written {written!r} and {other!r})"
+        hint += ", or rename one of the two labels"
+    elif not unit:
         hint += ", or distinguish replicates by a seed, boot or item column"
     raise InputError(f"{second}: duplicate of {first}: {cell} has two scores; {hint}")
 
