@@ -228,6 +228,31 @@ def test_names_of_files_say_seeds_as_in_memory(tmp_path: Path, name: str) -> Non
             be.load(folder, memory=memory)
 
 
+def test_names_of_folders_say_models_as_in_memory(tmp_path: Path) -> None:
+    frame = table(53, unit="item", seeds=1, share=1.0, right=False)
+    for model, own in frame.groupby("model"):
+        ending = "jsonl" if model == "m1" else "csv"
+        rest = own.drop(columns="model")
+        if model == "m2":
+            rest = rest[[*reversed(rest.columns)]]
+        write(tmp_path / "rows" / str(model), **{f"part__{ending}": rest})
+    reduced, _ = read_both(tmp_path / "rows")
+    assert reduced.coords["model"] == ("m0", "m1", "m2")
+
+
+def test_tables_without_items_are_read_as_in_memory(tmp_path: Path) -> None:
+    frame = table(54, unit="item", seeds=2, share=1.0, right=False)
+    means = frame.groupby(["model", "language", "task", "seed"], as_index=False)["score"].mean()
+    parts = (means.iloc[::2], means.iloc[1::2][["score", "seed", "task", "language", "model"]])
+    folder = write(tmp_path / "rows", a__csv=parts[0], b__parquet=parts[1].assign(comment="c"))
+    assert len(read_both(folder)[0]) == 36
+    twice = pd.concat([parts[1], parts[0].iloc[[4]]])
+    folder = write(tmp_path / "twice", a__csv=parts[0], b__parquet=twice)
+    for memory in (MEMORY, None):
+        with pytest.raises(InputError, match=r"b\.parquet, row 19: duplicate of .*a\.csv, .*m0"):
+            be.load(folder, memory=memory)
+
+
 def test_numbers_in_names_of_the_files_of_a_card_say_nothing(tmp_path: Path) -> None:
     one, other = halves(48)
     folder = write(tmp_path / "rows", seed_1__csv=one, seed_2__csv=other)
