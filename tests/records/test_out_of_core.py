@@ -8,7 +8,6 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -24,113 +23,25 @@ from bayeseval.errors import EngineError, InputError
 from bayeseval.readers import compressed
 from bayeseval.readers.scans import open_engine
 from bayeseval.records import (
-    Records,
     average_over_others,
-    boot_variance,
-    item_variance,
     reduce_replicates,
+    row_batches,
 )
+from bayeseval.records.moments import merged_pieces
 from bayeseval.records.partials import Partials
-from bayeseval.records.row_groups import _merged
-
-MEMORY = "1GB"
-VARIANCES = ("task", "language_task", "model_task", "record")
-
-Write = Callable[[pd.DataFrame, Path], None]
+from tests.records.reduced_tables import (
+    MEMORY,
+    WRITERS,
+    assert_same,
+    in_files,
+    table,
+    to_database,
+)
 
 
 @pytest.fixture(autouse=True)
 def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BAYESEVAL_CACHE", str(tmp_path / "cache"))
-
-
-def to_json_lines(frame: pd.DataFrame, path: Path) -> None:
-    frame.to_json(path, orient="records", lines=True, force_ascii=False)
-
-
-def to_database(frame: pd.DataFrame, path: Path) -> None:
-    with duckdb.connect(str(path)) as connection:
-        connection.register("frame", frame)
-        connection.execute("CREATE TABLE scores AS SELECT * FROM frame")
-
-
-WRITERS: Mapping[str, Write] = {
-    ".parquet": lambda frame, path: frame.to_parquet(path, index=False),
-    ".csv": lambda frame, path: frame.to_csv(path, index=False),
-    ".csv.gz": lambda frame, path: frame.to_csv(path, index=False),
-    ".tsv": lambda frame, path: frame.to_csv(path, index=False, sep="\t"),
-    ".jsonl": to_json_lines,
-}
-
-
-def table(
-    seed: int, *, unit: str, seeds: int, share: float, offset: float = 0.0, right: bool = True
-) -> pd.DataFrame:
-    """Scores by cell, seed and unit in any order; `share` of the items of each cell are there."""
-    rng = np.random.default_rng(seed)
-    rows: list[dict[str, Any]] = []
-    # What all models have in common of a bootstrapped test set of a language.
-    common = np.random.default_rng((seed, 1)).normal(size=(3, 2, 12)) * (unit == "boot")
-    for model in range(3):
-        for place, language in enumerate(("de", "en", "sw")):
-            for task in range(2):
-                units = np.flatnonzero(rng.random(12) < share)
-                units = units if len(units) > 1 else np.arange(2)
-                for run in range(seeds):
-                    kept = units if unit == "boot" else units[rng.random(len(units)) < share + 0.1]
-                    for one in kept if len(kept) else units:
-                        score = float(rng.random() < 0.3 + 0.2 * model)
-                        score = score if right else 40 + 5 * model + rng.normal() + offset
-                        score += common[place, task, one]
-                        row = {"model": f"m{model}", "language": language, "task": f"t{task}"}
-                        row |= {unit: f"u{one}" if unit == "item" else int(one)}
-                        rows.append(row | ({"seed": run} if seeds > 1 else {}) | {"score": score})
-    return pd.DataFrame(rows).sample(frac=1, random_state=seed).reset_index(drop=True)
-
-
-def in_files(frame: pd.DataFrame, folder: Path, ending: str = ".parquet", n: int = 2) -> Path:
-    folder.mkdir(parents=True, exist_ok=True)
-    for part, rows in enumerate(np.array_split(np.arange(len(frame)), n)):
-        WRITERS[ending](frame.iloc[rows], folder / f"part{part}{ending}")
-    return folder
-
-
-def assert_same(reduced: Records, whole: Records) -> None:
-    """Counts exactly, means to 1e-12, sums of squares to 1e-9 of what they are."""
-    assert reduced.coords == whole.coords
-    assert reduced.units == whole.units
-    assert reduced.report.n_rows_read == whole.report.n_rows_read
-    one, other = reduce_replicates(reduced), reduce_replicates(whole)
-    for name in ("n_seeds", "n_boot", "n_items"):
-        np.testing.assert_array_equal(getattr(one, name), getattr(other, name), err_msg=name)
-    np.testing.assert_allclose(one.mean, other.mean, rtol=1e-12)
-    for name in ("boot_square", "pair_square"):
-        np.testing.assert_allclose(getattr(one, name), getattr(other, name), rtol=1e-12)
-    for name in ("seed", "boot", "cross"):
-        a, b = getattr(one, name), getattr(other, name)
-        np.testing.assert_array_equal(a.df, b.df, err_msg=name)
-        np.testing.assert_allclose(a.interaction, b.interaction, rtol=1e-12, err_msg=name)
-        np.testing.assert_allclose(
-            a.sum_of_squares, b.sum_of_squares, rtol=1e-9, atol=1e-20, err_msg=name
-        )
-    of_items = item_variance(reduced, one), item_variance(whole, other)
-    if of_items[0] is not None and of_items[1] is not None:
-        np.testing.assert_allclose(of_items[0].se, of_items[1].se, rtol=1e-9)
-    of_boots = boot_variance(reduced, one), boot_variance(whole, other)
-    assert of_boots[0] is None or of_boots[0].language_task.max() > 0.0
-    for ours, theirs in (of_items, of_boots):
-        assert (ours is None) == (theirs is None)
-        if ours is None or theirs is None:
-            continue
-        largest = max(float(np.nanmax(getattr(theirs, name))) for name in VARIANCES)
-        for name in VARIANCES:
-            np.testing.assert_allclose(
-                getattr(ours, name),
-                getattr(theirs, name),
-                rtol=1e-9,
-                atol=1e-12 * largest,
-                err_msg=name,
-            )
 
 
 @settings(
@@ -212,27 +123,22 @@ def test_scores_far_from_zero_keep_their_digits_and_naive_sums_lose_them(tmp_pat
 
 
 def test_pieces_merge_as_their_rows_would() -> None:
-    import pyarrow as pa
-
     rng = np.random.default_rng(8)
     pieces = [1e7 + rng.normal(size=n) for n in (1, 5, 400)]
-    rows = pa.table(
-        {
-            "g": np.zeros(3, dtype=np.int64),
-            "n": np.array([len(piece) for piece in pieces]),
-            "mean": [piece.mean() for piece in pieces],
-            "square": [((piece - piece.mean()) ** 2).sum() for piece in pieces],
-            "lowest": [piece.min() for piece in pieces],
-            "highest": [piece.max() for piece in pieces],
-        }
+    n, mean, square = merged_pieces(
+        np.zeros(3, dtype=np.int64),
+        np.array([float(len(piece)) for piece in pieces]),
+        np.array([piece.mean() for piece in pieces]),
+        np.array([((piece - piece.mean()) ** 2).sum() for piece in pieces]),
+        1,
     )
-    merged, together = _merged(rows, 1), np.concatenate(pieces)
-    np.testing.assert_allclose(merged["mean"], together.mean(), rtol=1e-15)
+    together = np.concatenate(pieces)
+    assert n[0] == len(together)
+    np.testing.assert_allclose(mean, together.mean(), rtol=1e-15)
     expected = ((together - together.mean()) ** 2).sum()
-    np.testing.assert_allclose(merged["square"], expected, rtol=1e-9)
+    np.testing.assert_allclose(square, expected, rtol=1e-9)
     sums = float((together**2).sum() - len(together) * together.mean() ** 2)
     assert abs(sums / expected - 1.0) > 1e-5
-    assert merged["lowest"][0] == together.min()
 
 
 REFUSED = {
@@ -492,7 +398,8 @@ def test_columns_that_cannot_be_reduced_are_refused(tmp_path: Path, column: str)
         be.load(tmp_path / "rows.parquet", memory=MEMORY, columns={column: column})
 
 
-def test_finished_files_are_not_read_again(tmp_path: Path) -> None:
+def test_finished_files_are_not_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(row_batches, "_SMALL", 0)
     folder = in_files(table(21, unit="item", seeds=1, share=1.0), tmp_path / "rows")
     first = be.load(folder, memory=MEMORY)
     kept = {path: path.stat().st_ino for path in (tmp_path / "cache/rows").glob("*.parquet")}
@@ -587,11 +494,16 @@ def test_a_file_too_large_for_memory_names_the_way(tmp_path: Path, memory: str |
         be.load(file, memory=memory)
 
 
-def test_a_killed_process_leaves_what_it_finished(tmp_path: Path) -> None:
+def test_a_killed_process_leaves_what_it_finished(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(row_batches, "_SMALL", 0)
     folder = in_files(table(28, unit="item", seeds=1, share=1.0), tmp_path / "rows", n=6)
     # Ends itself, without any cleaning up, when the groups of the third file are reduced.
     program = (
         "import os, signal, sys, bayeseval as be\n"
+        "from bayeseval.records import row_batches\n"
+        "row_batches._SMALL = 0\n"
         "def progress(stage, done, total, remark):\n"
         "    if stage == 'reducing rows' and done == 3:\n"
         "        os.kill(os.getpid(), signal.SIGKILL)\n"
@@ -619,4 +531,5 @@ def test_a_command_ends_without_a_word_of_the_database_engine(tmp_path: Path) ->
     words = [sys.executable, "-m", "bayeseval", "validate", str(path), "--memory", MEMORY]
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     assert done.returncode == 0
-    assert done.stderr == "reducing rows: done\n"
+    stages = ["reading labels of items", "reducing rows", "summing over cells of each item"]
+    assert done.stderr == "".join(f"{stage}: done\n" for stage in [*stages, "hashing files"])

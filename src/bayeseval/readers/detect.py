@@ -50,7 +50,16 @@ from bayeseval.readers.tabular import (
 )
 from bayeseval.readers.wide import WIDE
 
-__all__ = ["READERS", "TABLE", "Detected", "detect", "files_below", "read_results", "read_tables"]
+__all__ = [
+    "READERS",
+    "TABLE",
+    "Detected",
+    "detect",
+    "files_below",
+    "notes_on_empty",
+    "read_results",
+    "read_tables",
+]
 
 READERS: Final[tuple[Reader, ...]] = (
     LM_EVAL,
@@ -288,13 +297,36 @@ def read_tables(
             if folder is None or len(files) == 1:
                 raise
             empty[file] = problem
-    if not empty:
-        return tables, []
-    assert folder is not None
-    if not tables:
+    return tables, notes_on_empty(empty, folder=folder, n_files=len(files), others=others)
+
+
+def notes_on_empty(
+    empty: Mapping[Path, InputError], *, folder: Path | None, n_files: int, others: int
+) -> list[Note]:
+    """What to say of the empty tables of a folder, which are left out.
+
+    Parameters
+    ----------
+    empty : mapping of Path to InputError
+        What is wrong with each.
+    folder : Path or None
+        None where no table may be empty.
+    n_files : int
+        All tables of the folder.
+    others : int
+        Files of the folder that are no tables.
+
+    Raises
+    ------
+    InputError
+        If all are empty.
+    """
+    if folder is None or not empty:
+        return []
+    if len(empty) == n_files:
         causes = _grouped_by_cause(folder, empty)
-        raise InputError(f"{folder}: none of {counted(len(files), 'table')} has scores: {causes}")
-    return tables, [_caution(folder, empty, len(files) + others)]
+        raise InputError(f"{folder}: none of {counted(n_files, 'table')} has scores: {causes}")
+    return [_caution(folder, empty, n_files + others)]
 
 
 def _caution(folder: Path, failed: Mapping[Path, InputError], total: int) -> Caution:

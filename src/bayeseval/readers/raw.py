@@ -127,6 +127,8 @@ class ReducedTable(RawTable):
         Of the scores of these rows; NaN where they have none.
     locate : callable
         File and number of the first row of a group (and with a score, if given), in words.
+    files : tuple of str
+        The files that the rows come from.
     """
 
     group: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
@@ -134,6 +136,7 @@ class ReducedTable(RawTable):
     lowest: npt.NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
     highest: npt.NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
     locate: Callable[..., str] = str
+    files: tuple[str, ...] = ()
 
     def at(self, position: int, column: str | None = None) -> str:
         """``"scores.parquet, row 7, column 'F1'"``."""

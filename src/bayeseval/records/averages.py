@@ -15,6 +15,7 @@ from bayeseval._text import any_of, counted
 from bayeseval.errors import DesignError
 from bayeseval.readers.columns import REPLICATES
 from bayeseval.records.coded import combined_key
+from bayeseval.records.moments import deviations
 from bayeseval.records.reduced import Reduced
 from bayeseval.records.table import Records
 
@@ -106,7 +107,8 @@ def _averaged(
     """One row for each group: means of scores, root mean squares of standard deviations."""
     size = np.bincount(group)
     frame = records._frame.iloc[first].reset_index(drop=True)
-    frame["score"] = np.bincount(group, records.scores) / size
+    start, beyond, _ = deviations(group, records.scores, len(size))
+    frame["score"] = start + beyond
     for column in ("se", "seed_sd", "boot_sd"):
         if column in frame:
             values = records.numbers(column)

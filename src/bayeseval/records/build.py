@@ -11,11 +11,11 @@ import numpy.typing as npt
 import pandas as pd
 
 from bayeseval._text import Caution, Note, counted, shorten
-from bayeseval._typing import Bools
+from bayeseval._typing import Bools, Floats
 from bayeseval.errors import InputError, setting
 from bayeseval.languages.labels import unknown_labels
 from bayeseval.readers.columns import LABELS, REPLICATES, TABLE_COLUMNS, columns_argument
-from bayeseval.readers.raw import Dropped, RawTable
+from bayeseval.readers.raw import Dropped, RawTable, ReducedTable
 from bayeseval.records.coded import combined_key
 from bayeseval.records.doubts import doubts_of_scores, errors_as_scores
 from bayeseval.records.duplicates import (
@@ -28,6 +28,7 @@ from bayeseval.records.duplicates import (
 from bayeseval.records.language_names import tasks_of_languages
 from bayeseval.records.left_out import leave_out, merge_dropped
 from bayeseval.records.look_alikes import look_alikes, look_alikes_text
+from bayeseval.records.merge_groups import is_reduced, merge_groups
 from bayeseval.records.merge_labels import merge_labels
 from bayeseval.records.number_columns import check_numbers, doubts_of_numbers, units_in_table
 from bayeseval.records.parts import Part, read_part, same_partition, tasks_without_language
@@ -59,7 +60,8 @@ _PLACES_OF_TABLES: Final = frozenset(["line", "row", "record", "cell"])
 class Assembled:
     """A validated table in canonical order, ready to become ``Records``.
 
-    `groups` are the groups of rows that the rows stand for, where they were reduced.
+    `record_of_group` is the row of each group of rows, -1 for those that are left out; it is
+    empty where rows were not reduced.
     """
 
     frame: pd.DataFrame
@@ -67,7 +69,7 @@ class Assembled:
     codes: Mapping[str, npt.NDArray[np.int64]]
     units: Mapping[str, Units]
     report: LoadReport
-    groups: npt.NDArray[np.int64]
+    record_of_group: npt.NDArray[np.int64]
 
 
 def assemble(
@@ -170,7 +172,9 @@ def _checked(
 ) -> Assembled:
     """The checks of :func:`assemble` that need all rows; `all_notes` gets their notes."""
     if not already_checked:
-        stack.labels["language"], merged = merge_labels(stack.written, named_languages)
+        stack.labels["language"], merged = merge_labels(
+            stack.written, named_languages, n_rows=stack.n_rows
+        )
         all_notes += merged
     all_notes += keep_splits_apart(stack, dropped=(drop or {}).get("task", ()))
     stack, left_out, left_notes = leave_out(
@@ -184,12 +188,16 @@ def _checked(
     all_notes += read_shared_columns(stack, chosen, tell=not already_checked)
     labels, codes = encode(stack)
     all_notes += _refuse_half_replicates(stack, codes, labels["task"])
-    refuse_duplicates(stack, codes)
+    if not is_reduced(stack):
+        refuse_duplicates(stack, codes)
     all_notes += [] if already_checked else unread_repeats(stack)
     resolved, unit_notes = _check_scores(
         stack, codes, labels, units=units, mixed=mixed, already_checked=already_checked
     )
     all_notes += unit_notes
+    row_of_group = np.zeros(0, dtype=np.int64)
+    if is_reduced(stack):
+        stack, codes, row_of_group = merge_groups(stack, codes)
     kept, dropped, seed_notes = replicate_suspects(stack, codes, labels["task"], diverged)
     all_notes += seed_notes
     if not already_checked:
@@ -211,8 +219,15 @@ def _checked(
         codes={name: values[order] for name, values in codes.items()},
         units=resolved,
         report=_report(stack, all_notes, left_out, dropped),
-        groups=stack.numbers.get("group", np.zeros(len(stack)))[order].astype(np.int64),
+        record_of_group=_places(order, len(stack))[row_of_group],
     )
+
+
+def _places(order: npt.NDArray[np.intp], n_rows: int) -> npt.NDArray[np.int64]:
+    """Place of every row in the order, -1 for a row that is not in it; one more -1 for no row."""
+    places = np.full(n_rows + 1, -1, dtype=np.int64)
+    places[order] = np.arange(len(order))
+    return places
 
 
 def _check_scores(
@@ -308,10 +323,17 @@ def _part_notes(parts: Sequence[Part]) -> list[str]:
     sources: dict[str, list[str]] = {}
     for part in parts:
         for note in dict.fromkeys(part.notes):
-            sources.setdefault(note, []).append(str(part.table.source))
-    if len(parts) == 1:
+            sources.setdefault(note, []).extend(_files(part))
+    n_files = sum(len(_files(part)) for part in parts)
+    if n_files == 1:
         return list(sources)
-    return [f"{_of_sources(files, len(parts))}: {note}" for note, files in sources.items()]
+    return [f"{_of_sources(files, n_files)}: {note}" for note, files in sources.items()]
+
+
+def _files(part: Part) -> tuple[str, ...]:
+    """The files of a part, of which one that was reduced may have several."""
+    table = part.table
+    return (isinstance(table, ReducedTable) and table.files) or (str(table.source),)
 
 
 def _of_sources(files: Sequence[str], n: int) -> str:
@@ -372,7 +394,7 @@ def _refuse_half_replicates(
         with_replicates[codes["task"][codes[name] >= 0]] = True
         lacking = (codes[name] < 0) & with_replicates[codes["task"]]
         if name == "seed" and lacking.any():
-            alone = lacking & _are_alone(codes) & _have_column(stack, name)
+            alone = lacking & _are_alone(codes, stack.n_rows) & _have_column(stack, name)
             if alone.any():
                 notes.append(
                     f"seed is empty in {counted(int(alone.sum()), 'record')}, each the only one of"
@@ -410,12 +432,10 @@ def _ways_out(codes: Mapping[str, npt.NDArray[np.int64]], name: str) -> str:
     return f", or leave the column out with {columns_argument((name, None))}"
 
 
-def _are_alone(codes: Mapping[str, npt.NDArray[np.int64]]) -> Bools:
+def _are_alone(codes: Mapping[str, npt.NDArray[np.int64]], n_rows: Floats) -> Bools:
     """Mask of the rows that are the only ones of their cells."""
-    _, cells, counts = np.unique(
-        combined_key(codes[factor] for factor in LABELS), return_inverse=True, return_counts=True
-    )
-    return np.asarray(counts[cells] == 1)
+    _, cells = np.unique(combined_key(codes[factor] for factor in LABELS), return_inverse=True)
+    return np.asarray(np.bincount(cells, n_rows)[cells] == 1)
 
 
 def _have_column(stack: Stack, name: str) -> Bools:
@@ -453,7 +473,7 @@ def _report(
                 columns.setdefault(our, {})[theirs] = None
     order = [*TABLE_COLUMNS, "split", "scale_min", "scale_max"]
     return LoadReport(
-        sources=tuple(part.table.source for part in stack.parts),
+        sources=tuple(file for part in stack.parts for file in _files(part)),
         n_rows_read=sum(part.n_rows for part in stack.parts),
         n_records=len(stack) - sum(group.n_rows for group in dropped),
         columns=tuple((our, " / ".join(columns[our])) for our in order if our in columns),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
@@ -20,8 +20,9 @@ from bayeseval.readers.scans import Engine, Scan, literal, typed_scan
 from bayeseval.records.cells import clean_labels, parse_numbers
 from bayeseval.records.database_queries import STATES, Queries
 from bayeseval.records.partials import Partials
-from bayeseval.records.row_groups import RowGroups, put_together
-from bayeseval.records.row_queries import NUMBERS, Locator, TableRows
+from bayeseval.records.row_queries import NUMBERS, STATE, Batch, Locator, TableRows
+from bayeseval.records.row_reading import Reading
+from bayeseval.records.row_tables import RowGroups, place_files, put_together
 
 __all__ = ["DatabaseRows", "DatabaseTable", "group_database_rows", "within"]
 
@@ -100,8 +101,8 @@ class DatabaseRows:
                     digest.update(json.dumps(row).encode())
         return digest.hexdigest(), self.queries.ours["score"]
 
-    def refuse_repeat(self, group: int, cell: str, *, with_unit: bool) -> None:
-        """Refuse a unit that is twice in a group.
+    def refuse_repeat(self, groups: Sequence[int], cell: str, *, with_unit: bool) -> None:
+        """Refuse a unit that is twice in the groups of a cell.
 
         Raises
         ------
@@ -109,10 +110,11 @@ class DatabaseRows:
         """
         on = " AND ".join(
             f"l.{name} IS NOT DISTINCT FROM r.{name}"
-            for name in (*_STATE_COLUMNS, *(f"k_{key}" for key in self.queries.keys))
+            for name in ("part", *STATE, *(f"k_{key}" for key in self.queries.keys))
         )
         gids = self.table(
-            f"SELECT l.gid FROM labels l JOIN raw_groups r ON {on} WHERE r.g = {group}"
+            f"SELECT l.gid FROM labels l JOIN raw_groups r ON {on} "
+            f"WHERE r.g IN ({', '.join(map(str, groups))})"
         )
         queries = self.queries
         found = queries.database.rows(
@@ -144,9 +146,6 @@ class _Place:
         ]
         named += [] if score is None else [f"{self.ours['score']} {score!r}"]
         return f"{self.source}, rows with {', '.join(named[:_SHOWN])}" if named else self.source
-
-
-_STATE_COLUMNS: Final = ("part", "blank", "no_unit", "missing", "empty")
 
 
 def _asking(progress: Progress | None, done: int, remark: str) -> Callable[[], None]:
@@ -209,16 +208,16 @@ def group_database_rows(
     keys = ", ".join(f"l.k_{key}" for key in queries.keys)
     path = engine.folder / "partial.parquet"
     engine.execute(
-        f"COPY (SELECT l.part, l.blank, l.no_unit, l.missing, l.empty, {keys}, p.n, p.mean, "
+        f"COPY (SELECT 0 AS place, l.blank, l.no_unit, l.missing, l.empty, {keys}, p.n, p.mean, "
         "p.square, p.lowest, p.highest, 0 AS bad, 0 AS bad_key, CAST(p.block AS UINTEGER) AS block,"
         " CAST(CAST(p.bits AS BIT) AS BLOB) AS bits FROM labels l JOIN pieces p USING (gid)) "
         f"TO {literal(str(path))} (FORMAT parquet)",
         source=source,
     )
-    one = TableRows(Path(source), scan, dict(queries.ours), 0, ())
-    groups = put_together(
-        engine, [one], partials, [path], queries.unit, queries.keys, queries.missing
-    )
+    one = TableRows(Path(source), scan, dict(queries.ours), ())
+    reading = Reading(engine, partials, [one], [Batch(one, (0,))], progress)
+    place_files(engine, reading.batches, [path], source=source)
+    groups = put_together(reading, queries.unit, queries.keys, queries.missing)
     tables = [
         replace(table, locate=_Place(source, table.locate, queries.ours))
         for table in groups.tables

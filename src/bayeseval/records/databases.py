@@ -20,7 +20,8 @@ from bayeseval.records.database_queries import Queries, cell_of
 from bayeseval.records.database_rows import DatabaseTable, group_database_rows
 from bayeseval.records.partials import Partials
 from bayeseval.records.remote import cache_folder
-from bayeseval.records.row_groups import UNITS, RowGroups, not_reduced
+from bayeseval.records.row_groups import UNITS, not_reduced
+from bayeseval.records.row_tables import RowGroups
 from bayeseval.records.settings import TableMapping
 
 __all__ = ["Found", "database_tables"]

@@ -99,10 +99,11 @@ class PairSums:
     def known(self) -> float:
         """Sum of the factors of the covariance in the expected products.
 
-        Rounding leaves specks where pairs share nothing that could tell: below 0.5 it is 0.
+        Rounding leaves specks where pairs share nothing that could tell. Two cells that share
+        something have 0.5 or more, in both orders, so that half of it tells them from specks.
         """
         known = self.shared - 2.0 * self.scaled + self.squares
-        return 0.0 if known < 0.5 else known
+        return 0.0 if known < 0.25 else known
 
     @property
     def covariance(self) -> float | None:

@@ -6,13 +6,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bayeseval._typing import Floats
+from bayeseval._typing import Floats, Index
 from bayeseval.records.coded import combined_key
 from bayeseval.records.item_pairs import (
     split_boot_variances,
     split_variances,
     sums_of_task,
 )
+from bayeseval.records.moments import deviations, first_values
 from bayeseval.records.reduced import Reduced
 from bayeseval.records.replicates import CellTable
 from bayeseval.records.table import Records
@@ -106,11 +107,10 @@ def boot_variance(records: Records, cells: CellTable) -> BootVariance | None:
     used = np.flatnonzero((boots >= 0) & balanced[cell_of_record])
     key = combined_key([cell_of_record[used], boots[used]])
     _, first, group = np.unique(key, return_index=True, return_inverse=True)
-    value = np.bincount(group, records.scores[used]) / np.bincount(group)
+    value = _averaged(cell_of_record[used], group, records.scores[used], len(cells))
     cell, boot = cell_of_record[used][first], boots[used][first]
     n = np.bincount(cell, minlength=len(cells))
-    mean = np.bincount(cell, value, minlength=len(cells)) / np.maximum(n, 1)
-    centred = value - mean[cell]
+    *_, centred = deviations(cell, value, len(cells))
     parts = np.full((4, len(records.coords["task"])), np.nan)
     task_of_row = cells.codes["task"][cell]
     for task in np.unique(task_of_row):
@@ -172,11 +172,10 @@ def item_variance(records: Records, cells: CellTable) -> ItemVariance | None:
     # One value per cell and item, in order of cell, then item.
     key = combined_key([cell_of_record[has_item], items[has_item]])
     _, first, group = np.unique(key, return_index=True, return_inverse=True)
-    value = np.bincount(group, records.scores[has_item]) / np.bincount(group)
+    value = _averaged(cell_of_record[has_item], group, records.scores[has_item], len(cells))
     cell, item = cell_of_record[has_item][first], items[has_item][first]
     n = np.bincount(cell, minlength=len(cells)).astype(np.float64)
-    mean = np.bincount(cell, value, minlength=len(cells)) / np.maximum(n, 1.0)
-    centred = value - mean[cell]
+    *_, centred = deviations(cell, value, len(cells))
     square = np.bincount(cell, centred**2, minlength=len(cells))
     several = n > 1
     se = np.full(len(cells), np.nan)
@@ -195,6 +194,12 @@ def item_variance(records: Records, cells: CellTable) -> ItemVariance | None:
     for array in (se, parts):
         array.flags.writeable = False
     return ItemVariance(se, *parts)
+
+
+def _averaged(cell: Index, unit: Index, scores: Floats, n_cells: int) -> Floats:
+    """Mean over seeds of each unit of a cell, less the first score of the cell."""
+    beyond = scores - first_values(cell, scores, n_cells)[cell]
+    return np.asarray(np.bincount(unit, beyond) / np.bincount(unit))
 
 
 def _of_reduced(reduced: Reduced) -> ItemVariance:

@@ -56,8 +56,8 @@ from bayeseval.records.registry import (
     refuse_link_out,
 )
 from bayeseval.records.remote import fetch
-from bayeseval.records.row_groups import RowGroups
 from bayeseval.records.row_sums import with_sums
+from bayeseval.records.row_tables import RowGroups
 from bayeseval.records.scales import UnitsLike
 from bayeseval.records.settings import TableMapping, UnitsConfig
 from bayeseval.records.table import FRAME_NAME, Records
@@ -245,19 +245,20 @@ def _load(
     if memory is not None or is_database(path):
         _refuse_tools(path, card, settings)
         _refuse_tool_options(path, options)
-        files, _, folder_notes = _files(path, card)
+        files, others, folder_notes = _files(path, card)
         with reduced_rows(
             files,
             folder=path if card is None and path.is_dir() else None,
+            others=others,
             settings=settings,
             memory=USUAL_MEMORY if memory is None else memory,
             progress=progress,
-        ) as (groups, group_notes):
+        ) as (groups, warnings, group_notes):
             return _records(
                 [with_constants(table, settings.constants) for table in groups.tables],
                 settings,
                 name=name or _name_of(path, card),
-                notes=[*notes, *folder_notes, *group_notes],
+                notes=[*warnings, *folder_notes, *group_notes, *notes],
                 covariate_files=covariate_files(path, card),
                 groups=groups,
                 progress=progress,
@@ -369,7 +370,7 @@ def _records(
     )
     if groups is None:
         return records
-    return with_sums(records, groups, assembled.groups, progress=progress)
+    return with_sums(records, groups, assembled.record_of_group, progress=progress)
 
 
 def _refuse_tools(path: Path, card: BenchmarkCard | None, settings: TableMapping) -> None:

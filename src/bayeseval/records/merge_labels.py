@@ -8,6 +8,7 @@ from collections.abc import Collection, Mapping
 import numpy as np
 
 from bayeseval._text import Caution, Note, shorten, show
+from bayeseval._typing import Floats
 from bayeseval.languages.codes import understand
 from bayeseval.languages.labels import meant_by_name
 from bayeseval.records.coded import Coded
@@ -17,7 +18,9 @@ __all__ = ["merge_labels"]
 _SHOWN = 4
 
 
-def merge_labels(languages: Coded, language_names: Mapping[str, str]) -> tuple[Coded, list[Note]]:
+def merge_labels(
+    languages: Coded, language_names: Mapping[str, str], *, n_rows: Floats
+) -> tuple[Coded, list[Note]]:
     """One label where several mean the same language, script and territory.
 
     ``English``, ``en`` and ``eng_Latn`` become the label that most rows have (of equally
@@ -32,6 +35,8 @@ def merge_labels(languages: Coded, language_names: Mapping[str, str]) -> tuple[C
         The language of each row.
     language_names : mapping of str to str
         Names of labels, as the user or the card gives them.
+    n_rows : array of float, shape (n,)
+        How many rows of the files each row stands for.
 
     Returns
     -------
@@ -42,12 +47,12 @@ def merge_labels(languages: Coded, language_names: Mapping[str, str]) -> tuple[C
     """
     groups: dict[tuple[str, str, str | None], list[str]] = defaultdict(list)
     by_standard: dict[tuple[str, str, str | None], dict[str, str]] = defaultdict(dict)
-    for label in languages.present():
+    for label in sorted(languages.present()):
         one = understand(label) or meant_by_name(language_names.get(label, ""))
         if one is not None:
             groups[one.code, one.script, one.territory].append(label)
             by_standard[one.standard, one.script, one.territory].setdefault(one.code, label)
-    rows = dict(zip(languages.levels, _rows(languages), strict=True))
+    rows = dict(zip(languages.levels, _rows(languages, n_rows), strict=True))
     renamed: dict[str, str] = {}
     notes: list[Note] = []
     for labels in groups.values():
@@ -94,6 +99,6 @@ def _shared_names(labels: Collection[str], language_names: Mapping[str, str]) ->
     ]
 
 
-def _rows(languages: Coded) -> list[int]:
-    counts: list[int] = np.bincount(languages.codes, minlength=len(languages.levels)).tolist()
+def _rows(languages: Coded, n_rows: Floats) -> list[float]:
+    counts: list[float] = np.bincount(languages.codes, n_rows, len(languages.levels)).tolist()
     return counts

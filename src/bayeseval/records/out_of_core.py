@@ -8,15 +8,18 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from bayeseval._text import show, two_sizes
+from bayeseval._text import Note, show, two_sizes
 from bayeseval._typing import Progress
 from bayeseval.errors import InputError, argument, wording
-from bayeseval.readers.base import MAX_BYTES
+from bayeseval.readers.base import MAX_BYTES, unpacked
 from bayeseval.readers.compressed import suffix_of
+from bayeseval.readers.detect import notes_on_empty
 from bayeseval.readers.scans import DATABASE_SUFFIXES, SCANNED_SUFFIXES, open_engine
+from bayeseval.readers.tabular import EmptyTableError, read_table
 from bayeseval.records.partials import Partials
 from bayeseval.records.remote import cache_folder
-from bayeseval.records.row_groups import RowGroups, group_rows, read_columns
+from bayeseval.records.row_groups import group_rows, read_columns
+from bayeseval.records.row_tables import RowGroups
 from bayeseval.records.settings import TableMapping
 
 __all__ = [
@@ -49,6 +52,9 @@ _UNITS: Final = {
 }
 # An exabyte, which no machine has.
 _MOST_MEMORY: Final = 1e18
+# Larger files are not empty.
+_SMALL: Final = 1 << 16
+_PARQUET: Final = (".parquet", ".pq")
 _SIZE: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([a-z]*)")
 
 
@@ -114,21 +120,32 @@ def reduced_rows(
     files: Sequence[Path],
     *,
     folder: Path | None,
+    others: int,
     settings: TableMapping,
     memory: int,
     progress: Progress | None,
-) -> Iterator[tuple[RowGroups, list[str]]]:
+) -> Iterator[tuple[RowGroups, list[Note], list[Note]]]:
     """The groups of rows of some files, as long as the engine is open; and notes.
 
     Parameters
     ----------
     files : sequence of Path
     folder : Path or None
-        Where they lie; None for a file.
+        Where they lie; None for a file, and for the files of a card.
+    others : int
+        Files of the folder that are no tables.
     settings : TableMapping
     memory : int
         Bytes.
     progress : callable, optional
+
+    Yields
+    ------
+    groups : RowGroups
+    warnings : list of Note
+        What is left out.
+    notes : list of Note
+        What was read, and how.
 
     Raises
     ------
@@ -138,14 +155,69 @@ def reduced_rows(
     partials = Partials.open(cache_folder())
     for path in (*files, partials.folder):
         _refuse_undecodable(path)
-    with open_engine(list(files), memory=memory, folder=partials.folder) as engine:
+    kept, warnings = _without_empty(files, folder=folder, others=others)
+    with open_engine(kept, memory=memory, folder=partials.folder) as engine:
         rows, notes = read_columns(
-            engine, files, folder=folder, columns=settings.columns, constants=settings.constants
+            engine,
+            kept,
+            folder=folder,
+            columns=settings.columns,
+            constants=settings.constants,
+            named_files=folder is not None,
         )
         groups = group_rows(engine, rows, partials, missing=settings.missing, progress=progress)
         if groups.unit is not None:
             notes = [*notes, groups.summary]
-        yield groups, notes
+        yield groups, warnings, [*notes]
+
+
+def _without_empty(
+    files: Sequence[Path], *, folder: Path | None, others: int
+) -> tuple[list[Path], list[Note]]:
+    """The files that have rows; empty ones are left out of a folder, as in memory."""
+    empty: dict[Path, InputError] = {}
+    for file in files:
+        if not _may_be_empty(file):
+            continue
+        try:
+            read_table(file)
+        except EmptyTableError as problem:
+            if folder is None or len(files) == 1:
+                raise
+            empty[file] = problem
+        except InputError:
+            # It is refused where its columns are read.
+            continue
+    warnings = notes_on_empty(empty, folder=folder, n_files=len(files), others=others)
+    return [file for file in files if file not in empty], warnings
+
+
+def _may_be_empty(file: Path) -> bool:
+    """Whether a file is so small, or begins so, that it may have no rows."""
+    suffix = suffix_of(file)
+    if suffix not in SCANNED_SUFFIXES or suffix in DATABASE_SUFFIXES:
+        return False
+    try:
+        if suffix in _PARQUET:
+            return _has_no_rows(file)
+        # Two lines are a header and a row; a header in quotes may take more.
+        data = unpacked(file, limit=_SMALL)
+    except InputError:
+        return False
+    if data is None:
+        return False
+    lines = [line for line in data.splitlines() if line.strip()]
+    return len(lines) < 2 or (lines[0].count(b'"') % 2 == 1) or lines[0].strip() == b"["
+
+
+def _has_no_rows(file: Path) -> bool:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        return bool(pq.read_metadata(file).num_rows == 0) if file.stat().st_size else True
+    except (pa.ArrowException, OSError, ValueError):
+        return False
 
 
 def _refuse_undecodable(path: Path) -> None:

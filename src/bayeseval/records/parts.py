@@ -136,12 +136,12 @@ class _PartReader:
         if clean.stripped:
             self.notes.append(
                 f"blanks stripped from {counted(len(clean.stripped), our + ' label')}:"
-                f" {shorten(map(show, clean.stripped), limit=4)}"
+                f" {shorten(map(show, sorted(clean.stripped)), limit=4)}"
             )
         if clean.normalised:
             self.notes.append(
                 f"Unicode form made NFC in {counted(len(clean.normalised), our + ' label')}:"
-                f" {shorten(clean.normalised, limit=4)}"
+                f" {shorten(sorted(clean.normalised), limit=4)}"
             )
         return clean.values
 

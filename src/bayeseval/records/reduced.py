@@ -29,6 +29,8 @@ class Reduced:
         Distinct units; 0 for a cell without any.
     square : array of float, shape (n_cells,)
         Sum of the squared deviations of the units' means (over seeds) from the cell's mean.
+    seed : array of float, shape (n_cells,)
+        Sum of the squared deviations of the seeds' means (over units) from their mean.
     cross : array of float, shape (n_cells,)
         Sum of squares of the product of seeds and units; of items, over their number.
     cross_df : array of float, shape (n_cells,)
@@ -43,6 +45,7 @@ class Reduced:
     digests: tuple[str, ...]
     count: Floats
     square: Floats
+    seed: Floats
     cross: Floats
     cross_df: Floats
     parts: Floats
@@ -83,6 +86,7 @@ class Reduced:
             self,
             count=self.count[cells],
             square=self.square[cells],
+            seed=self.seed[cells],
             cross=self.cross[cells],
             cross_df=self.cross_df[cells],
             parts=self.parts[:, tasks],

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Final, TypeVar
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +15,7 @@ from bayeseval._typing import Floats
 from bayeseval.names import FACTORS, Factor
 from bayeseval.records.coded import combined_key
 from bayeseval.records.reduced import Reduced
-from bayeseval.records.strata import Stratum
+from bayeseval.records.strata import Stratum, frozen
 from bayeseval.records.table import Records
 from bayeseval.records.unbalanced import Unbalanced, collect_unbalanced, sums
 from bayeseval.records.with_prompts import ByPrompt, scores_by_prompt
@@ -23,8 +23,6 @@ from bayeseval.records.with_prompts import ByPrompt, scores_by_prompt
 __all__ = ["CellTable", "reduce_replicates"]
 
 Ints = npt.NDArray[np.int64]
-
-Number = TypeVar("Number", bound=np.generic)
 
 _NO_VALUE: Final = -1
 
@@ -161,6 +159,7 @@ def reduce_replicates(records: Records) -> CellTable:
     crossed = (seeds.count > 0) & (boots.count > 0)
     complete = ~crossed | (seeds.count * boots.count == n_pairs)
 
+    # Scores are less the first one of their cell here, so that sums keep their digits.
     centre = sums(cells, rows.score, n) / n_pairs
     centred = rows.score - centre[cells]
     seed_mean = seeds.means(centred)
@@ -185,23 +184,27 @@ def reduce_replicates(records: Records) -> CellTable:
         notes.append(
             f"se not used in {counted(int(doubled.sum()), 'cell')} whose boots measure it already"
         )
+    unbalanced = collect_unbalanced(
+        np.flatnonzero(~complete), cells, seeds.position, boots.of_row, rows.score, mean
+    )
+    if unbalanced is not None:
+        at = unbalanced.cell
+        unbalanced = replace(unbalanced, centre=frozen(rows.origin[at] + unbalanced.centre))
     table = CellTable(
-        codes=MappingProxyType({f: _frozen(records.codes(f)[rows.first]) for f in FACTORS}),
-        first=_frozen(rows.first),
-        n_rows=_frozen(rows.n_rows),
-        mean=_frozen(mean),
-        n_seeds=_frozen(n_seeds.astype(np.float64)),
-        n_boot=_frozen(boots.count.astype(np.float64)),
-        boot_square=_frozen(boot_square),
-        pair_square=_frozen(pair_square),
-        n_items=_frozen(np.where(rows.n_items > 0, rows.n_items, column.smallest("n"))),
-        se=_frozen(np.where(doubled, np.nan, se)),
+        codes=MappingProxyType({f: frozen(records.codes(f)[rows.first]) for f in FACTORS}),
+        first=frozen(rows.first),
+        n_rows=frozen(rows.n_rows),
+        mean=frozen(rows.origin + mean),
+        n_seeds=frozen(n_seeds.astype(np.float64)),
+        n_boot=frozen(boots.count.astype(np.float64)),
+        boot_square=frozen(boot_square),
+        pair_square=frozen(pair_square),
+        n_items=frozen(np.where(rows.n_items > 0, rows.n_items, column.smallest("n"))),
+        se=frozen(np.where(doubled, np.nan, se)),
         seed=seed,
         boot=boot,
         cross=cross,
-        unbalanced=collect_unbalanced(
-            np.flatnonzero(~complete), cells, seeds.position, boots.of_row, rows.score, mean
-        ),
+        unbalanced=unbalanced,
         by_prompt=scores_by_prompt(records, rows.cell_of_record),
         notes=tuple(notes),
     )
@@ -212,16 +215,19 @@ def _with_reduced(table: CellTable, reduced: Reduced) -> CellTable:
     """What rows say that were reduced before they became records, each with one label for all."""
     has, count = reduced.count > 0, np.maximum(reduced.count, 1.0)
     per_seed = np.maximum(table.n_seeds, 1.0)
-    cross = _stratum(
+    cross = Stratum.of(
         np.where(has, reduced.cross, table.cross.sum_of_squares),
         np.where(has, reduced.cross_df, table.cross.df),
         np.ones(len(table)),
     )
+    # The scores of seeds have fewer digits than their sum of squares has.
+    of_seeds = reduced.seed / np.maximum(table.seed.df, 1.0)
+    mean_square = np.where(has & (table.n_rows > 1), of_seeds, table.seed.mean_square)
+    seed = replace(table.seed, mean_square=frozen(mean_square))
     if reduced.unit == "item":
-        return replace(
-            table, n_items=_frozen(np.where(has, reduced.count, table.n_items)), cross=cross
-        )
-    boot = _stratum(
+        n_items = np.where(has, reduced.count, table.n_items)
+        return replace(table, n_items=frozen(n_items), seed=seed, cross=cross)
+    boot = Stratum.of(
         np.where(has, reduced.square, table.boot.sum_of_squares),
         np.where(has, reduced.count - 1.0, table.boot.df),
         np.where(has, 1.0 / per_seed, table.boot.interaction),
@@ -231,10 +237,10 @@ def _with_reduced(table: CellTable, reduced: Reduced) -> CellTable:
     weight = np.where(of_rows, 1.0 + 1.0 / count, table.seed.interaction)
     return replace(
         table,
-        n_boot=_frozen(np.where(has, reduced.count, table.n_boot)),
-        boot_square=_frozen(np.where(has, 1.0 / count, table.boot_square)),
-        pair_square=_frozen(np.where(has, 1.0 / count / per_seed, table.pair_square)),
-        seed=replace(table.seed, interaction=_frozen(weight)),
+        n_boot=frozen(np.where(has, reduced.count, table.n_boot)),
+        boot_square=frozen(np.where(has, 1.0 / count, table.boot_square)),
+        pair_square=frozen(np.where(has, 1.0 / count / per_seed, table.pair_square)),
+        seed=replace(seed, interaction=frozen(weight)),
         boot=boot,
         cross=cross,
     )
@@ -242,12 +248,16 @@ def _with_reduced(table: CellTable, reduced: Reduced) -> CellTable:
 
 @dataclass(frozen=True, eq=False)
 class _Rows:
-    """One row per cell, seed and boot (prompts, then items averaged out), in canonical order."""
+    """One row per cell, seed and boot (prompts, then items averaged out), in canonical order.
+
+    `score` is less `origin`, the first score of the cell.
+    """
 
     cells: Ints
     seed: Ints
     boot: Ints
     score: Floats
+    origin: Floats
     first: Ints
     n_rows: Ints
     n_items: Floats
@@ -262,7 +272,9 @@ class _Rows:
         cell_of_record = np.cumsum(starts) - 1
         first = np.flatnonzero(starts).astype(np.int64)
         labels = [records.replicate_codes(name) for name in ("seed", "boot", "item")]
-        cell, score, (seed, boot, item) = _averaged([cell_of_record, *labels], records.scores)
+        origin = records.scores[first]
+        beyond = records.scores - origin[cell_of_record]
+        cell, score, (seed, boot, item) = _averaged([cell_of_record, *labels], beyond)
         n_items, items = np.zeros(len(first)), None
         if "item" in records.replicate_columns:
             n_items = _Groups.of(cell, item, len(first)).count.astype(np.float64)
@@ -274,6 +286,7 @@ class _Rows:
             seed=seed,
             boot=boot,
             score=score,
+            origin=origin,
             first=first,
             n_rows=np.diff(first, append=len(records)).astype(np.int64),
             n_items=n_items,
@@ -445,17 +458,9 @@ def _strata(
     if by_item is not None:
         ss_cross, cross_df = ss_cross + by_item[0], cross_df + by_item[1]
     return (
-        _stratum(seeds.sum(seed_mean**2), seed_df, weights[0]),
-        _stratum(boots.sum(boot_mean**2), boot_df, weights[1]),
-        _stratum(ss_cross, cross_df, np.ones(n)),
-    )
-
-
-def _stratum(ss: Floats, df: Floats, interaction: Floats) -> Stratum:
-    return Stratum(
-        mean_square=_frozen(np.where(df > 0, ss / np.maximum(df, 1.0), 0.0)),
-        df=_frozen(df),
-        interaction=_frozen(interaction),
+        Stratum.of(seeds.sum(seed_mean**2), seed_df, weights[0]),
+        Stratum.of(boots.sum(boot_mean**2), boot_df, weights[1]),
+        Stratum.of(ss_cross, cross_df, np.ones(n)),
     )
 
 
@@ -483,14 +488,8 @@ def _with_summary(
         )
     df = np.where(np.isnan(replicates), np.inf, replicates - 1.0)
     return Stratum(
-        mean_square=_frozen(np.where(use & (df > 0), sd**2, stratum.mean_square)),
-        df=_frozen(np.where(use, df, stratum.df)),
+        mean_square=frozen(np.where(use & (df > 0), sd**2, stratum.mean_square)),
+        df=frozen(np.where(use, df, stratum.df)),
         # The SD of one test set's seeds, and the SD of one seed's test sets.
-        interaction=_frozen(np.where(use, 1.0, stratum.interaction)),
+        interaction=frozen(np.where(use, 1.0, stratum.interaction)),
     )
-
-
-def _frozen(array: npt.NDArray[Number]) -> npt.NDArray[Number]:
-    array = np.array(array)
-    array.flags.writeable = False
-    return array

@@ -22,6 +22,8 @@ from bayeseval.records.cells import clean_labels, parse_numbers
 __all__ = [
     "BLOCK",
     "NUMBERS",
+    "STATE",
+    "Batch",
     "Locator",
     "TableRows",
     "grouping",
@@ -34,47 +36,72 @@ __all__ = [
 BLOCK: Final = 4096
 #: Keys that are numbers; the others are labels.
 NUMBERS: Final = (*EXTRA_NUMBERS, "scale_min", "scale_max")
+#: What tells rows with the same labels apart.
+STATE: Final = ("blank", "no_unit", "missing", "empty")
 # Python reads whole numbers of up to 4,300 digits; floats have 309.
 _MANY_DIGITS: Final = 400
 
 
 @dataclass(frozen=True)
 class TableRows:
-    """One file with its columns.
+    """One file with its columns, or several files with the same ones.
 
     Parameters
     ----------
     file : Path
+        Of several, the first.
     scan : Scan
         With the columns that the names of files and folders add.
     ours : mapping of str to str
         Our columns and the file's.
-    part : int
-        Files with the same columns are one part.
     derived : tuple of str
+    part : int
+        Files that are one table where they are put together are one part.
+    place : str
+        SQL of the place of a row's file among several.
     """
 
     file: Path
     scan: Scan
     ours: Mapping[str, str]
-    part: int
     derived: tuple[str, ...]
+    part: int = 0
+    place: str = "0"
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """Files whose rows are reduced by one query.
+
+    Parameters
+    ----------
+    rows : TableRows
+    files : tuple of int
+        Numbers of the files, in the order of their places.
+    """
+
+    rows: TableRows
+    files: tuple[int, ...]
 
 
 def grouping(
     one: TableRows, keys: Sequence[str], unit: str | None, missing: Sequence[float]
 ) -> str:
-    """The query that reduces one file."""
+    """The query that reduces the rows of a batch.
+
+    It has no sums of squares: only rows less their mean keep their digits, which a later query
+    reads.
+    """
     bits = (
         f", code // {BLOCK} AS block, CAST(bitstring_agg(CAST(code % {BLOCK} AS UINTEGER), 0, "
         f"{BLOCK - 1}) AS BLOB) AS bits"
         if unit in one.ours
         else ", CAST(NULL AS UINTEGER) AS block, CAST(NULL AS BLOB) AS bits"
     )
-    named = ", ".join(["blank", "no_unit", "missing", "empty", *(f"k_{key}" for key in keys)])
+    named = ", ".join(["place", *STATE, *(f"k_{key}" for key in keys)])
     return (
-        f"SELECT {one.part} AS part, {named}, count(*) AS n, favg(x) AS mean, "
-        "var_pop(x) * count(x) AS square, min(x) AS lowest, max(x) AS highest, "
+        f"SELECT {named}, count(*) AS n, favg(x) AS mean, CAST(NULL AS DOUBLE) AS square, "
+        "min(x) AS lowest, max(x) AS highest, "
         f"count(*) FILTER (bad) AS bad, count(*) FILTER (bad_key) AS bad_key{bits} "
         f"FROM ({keyed_rows(one, keys, unit, missing)}) GROUP BY ALL"
     )
@@ -93,7 +120,7 @@ def keyed_rows(
     Without `coded` it needs no dictionary of units, and rows are in the order of the file.
     """
     scan, ours = one.scan, one.ours
-    columns, wrong = [], ["false"]
+    columns, wrong = [f"{one.place} AS place"], ["false"]
     for key in keys:
         if key not in ours:
             kind = "DOUBLE" if key in NUMBERS else "VARCHAR"
@@ -116,7 +143,7 @@ def keyed_rows(
     has_unit = unit is not None and unit in ours
     no_unit = f"{scan.label(ours[unit])} IS NULL" if has_unit and unit else "true"
     inner = (
-        f"SELECT {', '.join(columns)}{',' if columns else ''} {score} AS x, ({blank}) AS blank, "
+        f"SELECT {', '.join(columns)}, {score} AS x, ({blank}) AS blank, "
         f"({no_unit}) AS no_unit, CASE WHEN {marked} THEN {score} END AS missing, "
         f"({scan.empty(ours['score'])}) AS empty, ({scan.bad_number(ours['score'])}) AS bad, "
         f"({' OR '.join(dict.fromkeys(wrong))}) AS bad_key, "

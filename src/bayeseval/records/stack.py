@@ -73,8 +73,9 @@ class Stack:
         score = self.numbers["score"]
         if "lowest" not in self.numbers:
             return score, own
-        extremes = self.numbers["lowest"], self.numbers["highest"]
-        return np.concatenate([*extremes, score]), np.tile(own, 3)
+        many = np.flatnonzero(self.n_rows > 1)
+        extremes = self.numbers["lowest"][many], self.numbers["highest"][many]
+        return np.concatenate([*extremes, score]), np.concatenate([many, many, own])
 
     @property
     def source(self) -> str:
@@ -96,7 +97,8 @@ class Stack:
         levels = {}
         for factor in LABELS:
             coded = self.labels[factor]
-            counts = np.bincount(coded.codes, minlength=len(coded.levels)).tolist()
+            sums = np.bincount(coded.codes, self.n_rows, len(coded.levels))
+            counts = sums.astype(np.int64).tolist()
             pairs = [(label, n) for label, n in zip(coded.levels, counts, strict=True) if n]
             levels[factor] = tuple(sorted(pairs, key=lambda pair: (-pair[1], pair[0])))
         return levels

@@ -3,12 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Self, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
 from bayeseval._typing import Floats
 
-__all__ = ["Stratum"]
+__all__ = ["Stratum", "frozen"]
+
+Number = TypeVar("Number", bound=np.generic)
+
+
+def frozen(array: npt.NDArray[Number]) -> npt.NDArray[Number]:
+    """A copy that cannot be written to."""
+    array = np.array(array)
+    array.flags.writeable = False
+    return array
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,6 +48,15 @@ class Stratum:
     mean_square: Floats
     df: Floats
     interaction: Floats
+
+    @classmethod
+    def of(cls, square: Floats, df: Floats, interaction: Floats) -> Self:
+        """From sums of squares, which count where there are degrees of freedom."""
+        return cls(
+            mean_square=frozen(np.where(df > 0, square / np.maximum(df, 1.0), 0.0)),
+            df=frozen(df),
+            interaction=frozen(interaction),
+        )
 
     @property
     def sum_of_squares(self) -> Floats:

@@ -244,8 +244,10 @@ def single_seed_notes(
     counted_cells, count = np.unique(pairs // width, return_counts=True)
     seeds_of = dict(zip(counted_cells.tolist(), count.tolist(), strict=True))
     if given is not None:
-        has_n_seeds = np.isfinite(given) & ~known
-        seeds_of |= dict(zip(cells[has_n_seeds].tolist(), given[has_n_seeds].tolist(), strict=True))
+        has_n_seeds = np.flatnonzero(np.isfinite(given) & ~known)
+        # Of several in a cell the smallest counts, which comes last here.
+        at = has_n_seeds[np.argsort(-given[has_n_seeds], kind="stable")]
+        seeds_of |= dict(zip(cells[at].tolist(), given[at].tolist(), strict=True))
     by_task: dict[str, list[float]] = {}
     for cell, number in seeds_of.items():
         by_task.setdefault(task_of_cell[cell], []).append(number)

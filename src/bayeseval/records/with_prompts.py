@@ -12,6 +12,7 @@ from bayeseval._text import any_of
 from bayeseval._typing import Floats
 from bayeseval.errors import InputError, wording
 from bayeseval.records.coded import combined_key
+from bayeseval.records.moments import deviations
 from bayeseval.records.table import Records
 
 __all__ = ["ByPrompt", "scores_by_prompt"]
@@ -81,6 +82,7 @@ def scores_by_prompt(records: Records, cell: Ints) -> ByPrompt | None:
     first = np.full(len(key), len(at), dtype=np.int64)
     np.minimum.at(first, row, np.arange(len(at)))
     count = np.bincount(row)
+    mean, beyond, _ = deviations(row, records.scores[at], len(key))
     codes, example = np.unique(label[at], return_index=True)
     texts = records.table[source].astype(str).to_numpy()[at[example]]
     _refuse_incomplete(records, source, cell, at, count[row])
@@ -89,7 +91,7 @@ def scores_by_prompt(records: Records, cell: Ints) -> ByPrompt | None:
         cell=cell[at][first],
         prompt=np.searchsorted(codes, label[at][first]),
         labels=tuple(map(str, texts)),
-        score=np.bincount(row, records.scores[at]) / count,
+        score=mean + beyond,
     )
 
 
