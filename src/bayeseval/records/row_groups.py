@@ -25,6 +25,7 @@ from bayeseval.readers.columns import (
 from bayeseval.readers.numbered import with_file_numbers, with_models_of_folders
 from bayeseval.readers.raw import RawTable, ReducedTable, make_table, object_array
 from bayeseval.readers.scans import Engine, Scan, literal
+from bayeseval.readers.sql_texts import has_control, stripped
 from bayeseval.records.partials import Partials
 from bayeseval.records.row_queries import (
     NUMBERS,
@@ -277,13 +278,13 @@ def _dictionary(
         path = partial_of(engine, partials, one, sql)
         wrong = engine.run(
             f"SELECT raw FROM read_parquet({literal(str(path))}) WHERE bad OR length(raw) > "
-            f"{_MAX_LABEL} OR regexp_matches(raw, '[\\x00-\\x1f\\x7f]') LIMIT 1",
+            f"{_MAX_LABEL} OR {has_control('raw')} LIMIT 1",
             source=one.scan.source,
         ).to_pylist()
         if wrong:
             refuse_label(engine, one, unit, wrong[0]["raw"])
         paths.append(literal(str(path)))
-    clean = "trim(nfc_normalize(raw))"
+    clean = stripped("nfc_normalize(raw)")
     if unit != "item":
         clean = f"regexp_replace({clean}, '^(-?[0-9]+)\\.0+$', '\\1')"
     source = files[0].scan.source
