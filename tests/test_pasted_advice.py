@@ -702,7 +702,7 @@ OTHERS: dict[str, str] = {
     "readers/installed.py:_refusal": _WITHOUT_VALUE,
     "readers/scans.py:_link": _WITHOUT_VALUE,
     "readers/scans.py:_scan": _WITHOUT_VALUE,
-    "readers/scans.py:explained": _OWN_VALUE,
+    "readers/engine_errors.py:explained": _OWN_VALUE,
     "readers/lm_eval.py:_distinct_labels": _WITHOUT_VALUE,
     "readers/lm_eval.py:name_notes": _WITHOUT_VALUE,
     "readers/model_cards.py:_read": _WITHOUT_VALUE,

@@ -393,3 +393,58 @@ def test_reading_is_not_exact_where_the_sums_are_wrong(server: Server, tmp_path:
     with pytest.raises(AssertionError):
         assert_same(be.load(server.write(changed, "changed")), whole(frame, tmp_path))
     assert reduce_replicates(be.load(server.address("items"))).n_items.sum() == len(frame)
+
+
+@pytest.mark.parametrize(
+    ("option", "meant"),
+    [("schma=s", "schema"), ("sslmod=require", "sslmode"), ("tabel=x", "table")],
+)
+def test_options_that_postgres_does_not_have_are_refused(
+    server: Server, option: str, meant: str
+) -> None:
+    address = f"{server.address('small')}&{option}"
+    name = option.partition("=")[0]
+    with pytest.raises(InputError, match=f"has no option '{name}'; did you mean '{meant}'"):
+        be.load(address)
+
+
+def test_options_that_files_do_not_have_are_refused(tmp_path: Path) -> None:
+    with duckdb.connect(str(tmp_path / "rows.duckdb")) as connection:
+        connection.register("small", SMALL)
+        connection.execute("CREATE TABLE scores AS SELECT * FROM small")
+    address = f"duckdb://{tmp_path / 'rows.duckdb'}"
+    assert len(be.load(f"{address}?table=scores")) == len(SMALL)
+    for option in ("tabel=scores", "read_only=false"):
+        name = option.partition("=")[0]
+        with pytest.raises(InputError, match=f"duckdb has no option '{name}'.*options: table"):
+            be.load(f"{address}?{option}")
+    with pytest.raises(InputError, match="sqlite has no option 'tabel'; did you mean 'table'"):
+        be.load(f"sqlite://{tmp_path / 'rows.db'}?tabel=scores")
+
+
+@pytest.mark.parametrize("changing", ["score", "row", None])
+def test_a_view_that_changes_is_refused_and_another_is_read(
+    write: Write, server: Server, tmp_path: Path, changing: str | None
+) -> None:
+    frame = table(7, unit="item", seeds=1, share=0.9)
+    address = write(frame, "rows")
+    score = "random() AS score" if changing == "score" else "score"
+    sql = f"CREATE VIEW changing AS SELECT model, language, task, item, {score} FROM rows"
+    if changing == "row":
+        sql += " WHERE random() < 0.9"
+    if address.startswith("duckdb"):
+        with duckdb.connect(str(tmp_path / "rows.duckdb")) as connection:
+            connection.execute(sql)
+    else:
+        server.run("DROP VIEW IF EXISTS changing")
+        server.run(sql)
+    viewed = address.replace("table=rows", "table=changing")
+    try:
+        if changing is None:
+            assert_same(be.load(viewed), whole(frame, tmp_path))
+        else:
+            with pytest.raises(InputError, match="the view has other rows whenever it is read"):
+                be.load(viewed)
+    finally:
+        if not address.startswith("duckdb"):
+            server.run("DROP VIEW changing")

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import gzip
-import hashlib
 import io
-import os
 import re
 import zlib
 from collections.abc import Iterable, Iterator
@@ -18,8 +16,8 @@ from bayeseval.errors import InputError
 
 __all__ = [
     "PACKED_SUFFIXES",
-    "check_unpacked_size",
-    "state_of",
+    "packing_of",
+    "sound_pieces",
     "stem_of",
     "suffix_of",
     "unpack",
@@ -40,8 +38,6 @@ _MARK: Final = 4
 _MAX_RATIO: Final = 100
 _SMALL: Final = 1 << 24
 _CHUNK: Final = 1 << 20
-# Of a SHA-256, enough for a name.
-_DIGITS: Final = 32
 
 
 def suffix_of(path: Path) -> str:
@@ -86,39 +82,27 @@ def unpack(path: Path, data: bytes, *, limit: int) -> bytes:
     return b"".join(within(limit, path, pieces))
 
 
-def check_unpacked_size(path: Path, *, seen: Path) -> None:
-    """Unpack a file of any size, keep nothing, and refuse it like :func:`unpack`.
-
-    Parameters
-    ----------
-    path : Path
-    seen : Path
-        A folder that remembers by empty files what was found sound, so that a file that did not
-        change since is not unpacked again.
+def sound_pieces(path: Path) -> Iterator[bytes]:
+    """What a file of any size holds, piece by piece; a packed one is refused as in :func:`unpack`.
 
     Raises
     ------
     InputError
         If the file is damaged, or more than 16 MiB and 100 times its size when unpacked.
     """
-    state = hashlib.sha256(state_of(path).encode("utf-8", "surrogateescape")).hexdigest()
-    sound = seen / f"sound-{state[:_DIGITS]}.txt"
-    if sound.is_file():
-        os.utime(sound)
-        return
     with path.open("rb") as file:
         mark = file.read(_MARK)
         file.seek(0)
-        most = _most_of(path.stat().st_size)
-        for _ in within(most, path, unpacked_pieces(path, file, mark), of_its_size=True):
-            pass
-    sound.touch()
+        pieces = unpacked_pieces(path, file, mark)
+        if _packing(mark):
+            pieces = within(_most_of(path.stat().st_size), path, pieces, of_its_size=True)
+        yield from pieces
 
 
-def state_of(file: Path) -> str:
-    """What tells one content of a file from a later one: path, size and time of change."""
-    status = file.stat()
-    return f"{file.resolve()}\n{status.st_size}\n{status.st_mtime_ns}"
+def packing_of(path: Path) -> str:
+    """``gzip`` or ``zstandard`` if the first bytes of a file say so, whatever its name; or ""."""
+    with path.open("rb") as file:
+        return _packing(file.read(_MARK))
 
 
 def _most_of(packed: int) -> int:

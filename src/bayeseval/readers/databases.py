@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Callable, Generator, Iterator
-from concurrent.futures import Executor, Future, ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Generator, Iterable, Iterator
+from concurrent.futures import Executor, ThreadPoolExecutor
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -16,6 +16,8 @@ from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit, urlunsp
 from bayeseval._optional import require
 from bayeseval._text import plain, shorten
 from bayeseval.errors import BayesevalError, InputError, MissingDependencyError, did_you_mean
+from bayeseval.readers.engine_errors import waited
+from bayeseval.readers.sql_texts import literal
 
 __all__ = ["EXTRA", "Address", "Database", "is_address", "open_database", "shown"]
 
@@ -48,8 +50,6 @@ _PLANS: Final = (
     # The costs of what is switched off make it compile every query.
     "jit = off",
 )
-# Seconds between two looks whether an engine has answered.
-_INTERVAL: Final = 0.2
 # Rows that are fetched at once.
 _CHUNK: Final = 20_000
 
@@ -174,6 +174,8 @@ class Database:
     source : str
         The address as shown, with the table; starts every message.
     address : Address
+    is_view : bool
+        Whether the table is a query, which may have other rows whenever it is read.
     """
 
     backend: Any = field(repr=False)
@@ -181,6 +183,7 @@ class Database:
     name: str
     source: str
     address: Address
+    is_view: bool = False
 
     def batches(self, query: Any, *, waiting: Callable[[], None] | None = None) -> Iterator[Any]:
         """The rows of an Ibis expression in batches of Arrow.
@@ -209,7 +212,7 @@ class Database:
         self, pool: Executor, batches: Iterator[Any], waiting: Callable[[], None] | None
     ) -> Iterator[Any]:
         try:
-            while (batch := _waited(pool.submit(next, batches, None), waiting)) is not None:
+            while (batch := waited(pool.submit(next, batches, None), waiting)) is not None:
                 yield batch
         except BaseException:
             self._cancel()
@@ -243,18 +246,6 @@ class Database:
         return [row for batch in self.batches(query, waiting=waiting) for row in batch.to_pylist()]
 
 
-def _waited(future: Future[Any], waiting: Callable[[], None] | None) -> Any:
-    while True:
-        try:
-            return future.result(_INTERVAL)
-        except TimeoutError:
-            if future.done():
-                # The engine's own.
-                raise
-            if waiting is not None:
-                waiting()
-
-
 @contextmanager
 def open_database(address: Address, *, memory: int, scratch: Path) -> Iterator[Database]:
     """A connection that reads one table and writes nothing.
@@ -286,7 +277,8 @@ def open_database(address: Address, *, memory: int, scratch: Path) -> Iterator[D
     try:
         with _explained(address, address.shown):
             table, name = _find(backend, address)
-        yield Database(backend, table, name, address.named(name), address)
+            view = _is_view(backend, address.scheme, name)
+        yield Database(backend, table, name, address.named(name), address, view)
     finally:
         with _explained(address, address.shown):
             backend.disconnect()
@@ -299,14 +291,30 @@ def _connect(address: Address, memory: int, scratch: Path) -> Any:
         return _connect_postgres(address)
     if address.scheme == "duckdb":
         return _connect_duckdb(address, memory, scratch)
+    if address.scheme == "sqlite":
+        _refuse_options(address, [])
     return ibis.connect(address.text)
+
+
+def _refuse_options(address: Address, known: Iterable[str]) -> None:
+    """Refuse options that nothing reads: one that is mistyped would change nothing."""
+    known = sorted({*known, "table"})
+    for option, _ in parse_qsl(urlsplit(address.text).query, keep_blank_values=True):
+        if option not in known:
+            raise InputError(
+                f"{address.shown}: the address of {address.scheme} has no option {plain(option)!r}"
+                f"{did_you_mean(option, known)} (options: {shorten(known)})"
+            )
 
 
 def _connect_postgres(address: Address) -> Any:
     """All queries see one state of the database, and none may write."""
     import ibis
+    import psycopg
 
     parts = urlsplit(address.text)
+    known = [one.keyword.decode() for one in psycopg.pq.Conninfo.get_defaults()]
+    _refuse_options(address, [*known, "schema"])
     database, _, schema = unquote(parts.path[1:]).partition("/")
     given = {
         "host": parts.hostname,
@@ -318,8 +326,6 @@ def _connect_postgres(address: Address) -> Any:
     }
     options = {**_POSTGRES, **given, **dict(parse_qsl(parts.query))}
     backend = ibis.postgres.connect(**options)
-    import psycopg
-
     connection = backend.con
     for setting in _PLANS:
         connection.execute(f"SET {setting}")
@@ -335,6 +341,7 @@ def _connect_duckdb(address: Address, memory: int, scratch: Path) -> Any:
     import duckdb
     import ibis
 
+    _refuse_options(address, [])
     parts = urlsplit(address.text)
     file = Path(parts.netloc + parts.path)
     if not file.is_file():
@@ -394,6 +401,27 @@ def _table_names(backend: Any, address: Address, schema: str | None = None) -> l
         params={"schema": schema},
     )
     return [name for (name,) in found.fetchall()]
+
+
+def _is_view(backend: Any, scheme: str, name: str) -> bool:
+    """Whether a table is a view; engines that cannot be asked are taken to hold views."""
+    if scheme not in ("postgres", "duckdb"):
+        return True
+    schema, dot, table = name.partition(".")
+    texts = [table if dot else name, schema if dot else ""]
+    condition = " OR ".join(
+        f"(table_name = {literal(one)} AND table_schema = {where})"
+        for one, where in (
+            (name, "current_schema()"),
+            (texts[0], literal(texts[1])),
+        )
+    )
+    sql = f"SELECT table_type FROM information_schema.tables WHERE {condition}"
+    # As Ibis asks: an open transaction would make each of its own a part of this one.
+    with backend.con.transaction() if scheme == "postgres" else nullcontext():
+        kinds = backend.con.execute(sql).fetchall()
+    # Views of PostgreSQL that keep their rows are not listed, and keep them.
+    return any("VIEW" in str(kind) for (kind,) in kinds)
 
 
 @contextmanager

@@ -2,24 +2,32 @@
 
 from __future__ import annotations
 
-import csv
-import gzip
-import io
 import os
-import re
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final
 
-from bayeseval._text import brief, grouped, plain, shorten
+from bayeseval._text import brief, grouped, shorten
 from bayeseval.errors import InputError, argument
-from bayeseval.readers.compressed import PACKED_SUFFIXES, check_unpacked_size, suffix_of
+from bayeseval.readers.base import decode
+from bayeseval.readers.compressed import (
+    packing_of,
+    sound_pieces,
+    suffix_of,
+    unpacked_start,
+)
+from bayeseval.readers.delimited_scans import delimited_relation
+from bayeseval.readers.engine_errors import explained, waited, writing
+from bayeseval.readers.json_scans import json_relation
 from bayeseval.readers.raw import without_line_feeds
-from bayeseval.readers.tabular import delimiter_of, header_of
+from bayeseval.readers.sql_texts import NUMBER, Kind, Scan, kind_of, literal, quoted
+from bayeseval.readers.tabular import EXPECTED, holds_json
 
 if TYPE_CHECKING:
     import duckdb
@@ -39,16 +47,13 @@ __all__ = [
 
 DATABASE_SUFFIXES: Final = (".duckdb", ".ddb")
 
-Kind = Literal["text", "whole", "float", "truth", "json", "other"]
-
 _PARQUET: Final = (".parquet", ".pq")
-_JSON_LINES: Final = (".jsonl", ".ndjson")
-_TEXT: Final = (".csv", ".tsv")
+_TEXT: Final = (".csv", ".tsv", ".jsonl", ".ndjson")
 #: Endings of the files that are scanned.
-SCANNED_SUFFIXES: Final = (*_PARQUET, *_JSON_LINES, *_TEXT, *DATABASE_SUFFIXES)
+SCANNED_SUFFIXES: Final = (*_PARQUET, *_TEXT, *DATABASE_SUFFIXES)
 #: How names of folders begin that an engine works in, below the folder it is given.
 SCRATCH: Final = "run-"
-# A header is searched for its separator in so many bytes.
+# The separator is searched for, and formats are told apart, in so many bytes.
 _HEAD: Final = 1 << 20
 _TAIL: Final = 1 << 16
 # The engine refuses longer lines, but leaves out a last one that its buffer of 32 MB does not hold.
@@ -61,97 +66,7 @@ _ROWS_PER_BYTE: Final = 100
 # What the engine's limit leaves for buffers that it does not count.
 _SHARE: Final = 0.5
 _LEAST: Final = 64 << 20
-#: The spelling of numbers in cells.py.
-NUMBER: Final = r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
-_BLANKS: Final = "' ' || chr(9) || chr(10) || chr(11) || chr(12) || chr(13) || chr(160)"
-_WHOLE: Final = re.compile(r"U?(?:TINY|SMALL|BIG|HUGE)?INT(?:EGER)?")
-_FLOAT: Final = re.compile(r"FLOAT|DOUBLE|DECIMAL\(.*\)")
-
-
-@dataclass(frozen=True)
-class Scan:
-    """One table as the engine reads it.
-
-    Parameters
-    ----------
-    source : str
-        The file as the user named it; starts every message.
-    relation : str
-        SQL of the table.
-    cells : mapping of str to str
-        SQL of the cell by column, in the file's order.
-    kinds : mapping of str to str
-        What the cells of a column are: ``text``, ``whole``, ``float``, ``truth``, ``json``
-        (any of these, and lists) or ``other``.
-    """
-
-    source: str
-    relation: str
-    cells: Mapping[str, str]
-    kinds: Mapping[str, Kind]
-
-    def label(self, column: str) -> str:
-        """SQL of the cell as a text; null where it is empty."""
-        cell, kind = self.cells[column], self.kinds[column]
-        if kind == "json":
-            cell = f"json_extract_string({cell}, '$')"
-        elif kind == "float":
-            cell = (
-                f"CASE WHEN isfinite({cell}) AND {cell} = trunc({cell}) AND abs({cell}) < 1e18 "
-                f"THEN CAST(CAST({cell} AS HUGEINT) AS VARCHAR) ELSE CAST({cell} AS VARCHAR) END"
-            )
-        elif kind != "text":
-            cell = f"CAST({cell} AS VARCHAR)"
-        return f"CASE WHEN trim({cell}, {_BLANKS}) <> '' THEN {cell} END"
-
-    def bad_label(self, column: str) -> str:
-        """SQL of whether the cell is filled and no label."""
-        cell, kind = self.cells[column], self.kinds[column]
-        if kind in ("text", "whole"):
-            return "false"
-        if kind == "float":
-            return f"coalesce(NOT (isfinite({cell}) AND {cell} = trunc({cell})), false)"
-        if kind == "json":
-            number = f"TRY_CAST(json_extract_string({cell}, '$') AS DOUBLE)"
-            return (
-                f"coalesce(json_type({cell}) IN ('ARRAY', 'OBJECT', 'BOOLEAN') OR "
-                f"(json_type({cell}) = 'DOUBLE' AND {number} <> trunc({number})), false)"
-            )
-        return f"{cell} IS NOT NULL"
-
-    def number(self, column: str) -> str:
-        """SQL of the cell as a finite number; null where it is empty or none."""
-        cell, kind = self.cells[column], self.kinds[column]
-        if kind in ("whole", "float"):
-            value = f"CAST({cell} AS DOUBLE)"
-        elif kind == "other" or kind == "truth":
-            return "CAST(NULL AS DOUBLE)"
-        else:
-            text = self._trimmed(column)
-            value = (
-                f"CASE WHEN regexp_full_match({text}, '{NUMBER}') "
-                f"THEN TRY_CAST({text} AS DOUBLE) END"
-            )
-        return f"CASE WHEN isfinite({value}) THEN {value} END"
-
-    def empty(self, column: str) -> str:
-        """SQL of whether the cell holds nothing."""
-        if self.kinds[column] in ("text", "json"):
-            return f"coalesce({self._trimmed(column)} = '', true)"
-        return f"{self.cells[column]} IS NULL"
-
-    def bad_number(self, column: str) -> str:
-        """SQL of whether the cell is filled and no finite number."""
-        bad = f"NOT ({self.empty(column)}) AND {self.number(column)} IS NULL"
-        if self.kinds[column] == "json":
-            cell = self.cells[column]
-            bad = f"({bad}) OR coalesce(json_type({cell}) IN ('ARRAY', 'OBJECT', 'BOOLEAN'), false)"
-        return bad
-
-    def _trimmed(self, column: str) -> str:
-        cell = self.cells[column]
-        text = f"json_extract_string({cell}, '$')" if self.kinds[column] == "json" else cell
-        return f"trim({text}, {_BLANKS})"
+_MARK: Final = b"\xef\xbb\xbf"
 
 
 @dataclass(frozen=True)
@@ -181,19 +96,24 @@ class Engine:
         InputError
             One line, if a file is damaged or the memory does not suffice.
         """
-        self._stay()
-        with explained(source, self.memory):
-            return self.connection.sql(sql).to_arrow_table()
+        return self._work(lambda: self.connection.sql(sql).to_arrow_table(), source)
 
     def execute(self, sql: str, *, source: str) -> None:
         """Run a statement; raises as :meth:`run`."""
-        self._stay()
-        with explained(source, self.memory):
-            self.connection.execute(sql)
+        self._work(lambda: self.connection.execute(sql), source)
 
-    def _stay(self) -> None:
+    def _work(self, work: Callable[[], Any], source: str) -> Any:
         # Scratch folders that nobody has used for a day are removed.
         os.utime(self.folder)
+        # The engine works in another thread, because it may take long to hear of Ctrl-C in this.
+        with explained(source, self.memory, self.folder.parent), ThreadPoolExecutor(1) as pool:
+            future = pool.submit(work)
+            try:
+                return waited(future)
+            except BaseException:
+                if not future.done():
+                    self.connection.interrupt()
+                raise
 
     def first(self, scan: Scan, where: str, cell: str) -> tuple[int, Any] | None:
         """Number of the first row where a condition holds, counted from 1, and a cell of it."""
@@ -210,48 +130,6 @@ class Engine:
             # A date of a year that Python does not have.
             value = table["cell"].cast("string")[0].as_py()
         return table["n"][0].as_py(), value
-
-
-@contextmanager
-def explained(source: str, memory: int) -> Iterator[None]:
-    """Errors of the engine as one line."""
-    import duckdb
-
-    try:
-        yield
-    except duckdb.OutOfMemoryException as problem:
-        raise InputError(
-            f"{source}: the rows cannot be reduced within {argument('memory')} {_size(memory)}; "
-            "allow more"
-        ) from problem
-    except duckdb.Error as problem:
-        raise InputError(f"{source}: cannot be read: {_reason(problem)}") from problem
-
-
-def _reason(problem: Exception) -> str:
-    """The first sentence of what the engine says, without the names of its own files."""
-    lines = [line.strip() for line in str(problem).splitlines() if line.strip()]
-    text = lines[0] if lines else type(problem).__name__
-    text = re.sub(r"^[A-Z][\w ]* Error: ", "", text)
-    line = re.search(r"CSV Error on Line: (\d+)", str(problem))
-    if line is not None:
-        causes = ("Expected", "Value", "Error", "Maximum")
-        cause = next((one for one in lines if one.startswith(causes)), "")
-        text = f"line {line[1]} is not valid CSV" + (f" ({cause})" if cause else "")
-    return plain(re.sub(r'"?/\S*/table-\d+\S*', "the file", text))[:300]
-
-
-def _size(memory: int) -> str:
-    return f"{memory / 1e9:.3g}GB"
-
-
-def literal(text: str) -> str:
-    """A text as a literal of SQL."""
-    return "'" + text.replace("'", "''") + "'"
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
 
 
 @contextmanager
@@ -274,8 +152,9 @@ def open_engine(files: list[Path], *, memory: int, folder: Path) -> Iterator[Eng
     """
     import duckdb
 
-    folder.mkdir(parents=True, exist_ok=True)
-    scratch = Path(tempfile.mkdtemp(prefix=SCRATCH, dir=folder))
+    with writing(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        scratch = Path(tempfile.mkdtemp(prefix=SCRATCH, dir=folder))
     connection = duckdb.connect(
         config={
             "memory_limit": f"{max(int(_SHARE * memory), _LEAST) // 1000}KB",
@@ -289,7 +168,7 @@ def open_engine(files: list[Path], *, memory: int, folder: Path) -> Iterator[Eng
         links = [_link(file, scratch, i) for i, file in enumerate(files)]
         for place, (file, link) in enumerate(zip(files, links, strict=True)):
             if suffix_of(file) in DATABASE_SUFFIXES:
-                with explained(str(file), memory):
+                with explained(str(file), memory, folder):
                     connection.execute(
                         f"ATTACH {literal(str(link))} AS database_{place} (TYPE duckdb, READ_ONLY)"
                     )
@@ -314,17 +193,19 @@ def open_engine(files: list[Path], *, memory: int, folder: Path) -> Iterator[Eng
 
 def _link(file: Path, scratch: Path, place: int) -> Path:
     """A plain name for a file: quotes, stars and folders such as ``lang=en`` mean something."""
-    packed = file.suffix.casefold()
-    if packed in PACKED_SUFFIXES and packed != ".gz":
+    # What a file is packed with stands in its first bytes; its name may say something else.
+    packing = packing_of(file)
+    if packing == "zstandard":
         raise InputError(
             f"{file}: {argument('memory')} reads text packed with gzip; unpack the file first"
         )
-    link = scratch / f"table-{place}{suffix_of(file)}{'.gz' if packed == '.gz' else ''}"
-    try:
-        link.symlink_to(file.resolve())
-    except OSError:
-        # Windows makes symbolic links for administrators only.
-        os.link(file.resolve(), link)
+    link = scratch / f"table-{place}{suffix_of(file)}{'.gz' if packing else ''}"
+    with writing(scratch.parent):
+        try:
+            link.symlink_to(file.resolve())
+        except OSError:
+            # Windows makes symbolic links for administrators only.
+            os.link(file.resolve(), link)
     return link
 
 
@@ -335,22 +216,51 @@ def _scan(engine: Engine, file: Path, link: Path, place: int) -> Scan:
         return typed_scan(engine, source, _only_table(engine, source, f"database_{place}"))
     if file.stat().st_size == 0:
         raise InputError(f"{source}: the file is empty (0 bytes)")
-    if suffix in _PARQUET:
+    if suffix not in (*_PARQUET, *_TEXT):
+        raise InputError(
+            f"{source}: {argument('memory')} reads Parquet, CSV, TSV, JSON lines and DuckDB files; "
+            "leave it out for other formats, or convert the file to Parquet"
+        )
+    head = _head(file)
+    if suffix in _PARQUET or head.startswith(b"PAR1"):
+        if packing_of(file):
+            raise InputError(f"{source}: a packed Parquet file; unpack it first")
+        if not head.startswith(b"PAR1"):
+            raise InputError(f"{source}: not a Parquet file (it does not start with PAR1)")
         _refuse_repetition(engine, file, link)
         relation = f"read_parquet({literal(str(link))}, hive_partitioning = false)"
         return typed_scan(engine, source, relation)
-    if file.suffix.casefold() == ".gz":
-        check_unpacked_size(file, seen=engine.folder.parent)
-    else:
+    if not packing_of(file):
         _refuse_holes(file)
-    if suffix in _JSON_LINES:
-        return _json_lines(engine, source, link)
-    if suffix in _TEXT:
-        return _delimited(source, file, link, suffix)
-    raise InputError(
-        f"{source}: {argument('memory')} reads Parquet, CSV, TSV, JSON lines and DuckDB files; "
-        "leave it out for other formats, or convert the file to Parquet"
-    )
+    text = decode(head, source, expected=EXPECTED)
+    if holds_json(text, source, suffix):
+        relation, keys = json_relation(
+            engine, file, link, has_mark=head.startswith(_MARK), most=_MAX_COLUMNS + 1
+        )
+        names = clean_names(keys, source)
+        pointers = ("/" + key.replace("~", "~0").replace("/", "~1") for key in keys)
+        cells = (f"nullif(json_extract(json, {literal(one)}), 'null'::JSON)" for one in pointers)
+        kinds: dict[str, Kind] = dict.fromkeys(names, "json")
+        return Scan(source, relation, dict(zip(names, cells, strict=True)), kinds)
+    relation, header = delimited_relation(engine, file, link, text, suffix)
+    names = clean_names(header, source)
+    cells_by_name = {name: f"c{place}" for place, name in enumerate(names)}
+    return Scan(source, relation, cells_by_name, dict.fromkeys(names, "text"))
+
+
+def _head(file: Path) -> bytes:
+    """The beginning of a file, unpacked, without a character or a line that is cut in two."""
+    with file.open("rb") as stream:
+        data = stream.read(_HEAD)
+    if packing_of(file):
+        data = unpacked_start(data, _HEAD)
+        if not data:
+            # A damaged file; this says how.
+            data = b"".join(islice(sound_pieces(file), 1))
+    if len(data) < _HEAD:
+        return data
+    cut = data.rfind(b"\n") + 1
+    return data[:cut] if cut else data.decode(errors="ignore").encode()
 
 
 def _refuse_holes(file: Path) -> None:
@@ -402,27 +312,16 @@ def _only_table(engine: Engine, source: str, catalogue: str) -> str:
             "a database or a Parquet file of their own"
         )
     parts = catalogue, rows[0]["table_schema"], rows[0]["table_name"]
-    return ".".join(_quoted(part) for part in parts)
+    return ".".join(quoted(part) for part in parts)
 
 
 def typed_scan(engine: Engine, source: str, relation: str) -> Scan:
     """A table whose columns have types."""
     described = engine.run(f"DESCRIBE SELECT * FROM {relation}", source=source).to_pylist()
     names = [one["column_name"] for one in described]
-    cells = dict(zip(clean_names(names, source), map(_quoted, names), strict=True))
-    kinds = (_kind(one["column_type"]) for one in described)
+    cells = dict(zip(clean_names(names, source), map(quoted, names), strict=True))
+    kinds = (kind_of(one["column_type"]) for one in described)
     return Scan(source, relation, cells, dict(zip(cells, kinds, strict=True)))
-
-
-def _kind(name: str) -> Kind:
-    """What a type of the engine holds."""
-    if name == "VARCHAR" or name.startswith("ENUM"):
-        return "text"
-    if _WHOLE.fullmatch(name):
-        return "whole"
-    if _FLOAT.fullmatch(name):
-        return "float"
-    return "truth" if name == "BOOLEAN" else "other"
 
 
 def clean_names(names: list[str], source: str) -> list[str]:
@@ -442,57 +341,3 @@ def clean_names(names: list[str], source: str) -> list[str]:
             )
         clean.append(name)
     return clean
-
-
-def _json_lines(engine: Engine, source: str, link: Path) -> Scan:
-    objects = f"read_json_objects({literal(str(link))}, format = 'newline_delimited')"
-    wrong = engine.run(
-        f"SELECT n, json_type(json) AS kind FROM (SELECT row_number() OVER () AS n, json FROM "
-        f"{objects}) WHERE json_type(json) <> 'OBJECT' LIMIT 1",
-        source=source,
-    ).to_pylist()
-    if wrong:
-        raise InputError(
-            f"{source}, row {wrong[0]['n']}: expected an object with keys and values, got "
-            f"{wrong[0]['kind'].casefold()}"
-        )
-    # Only a scan of all lines knows all keys.
-    keys = engine.run(
-        f"SELECT key FROM (SELECT unnest(json_keys(json)) AS key FROM {objects}) GROUP BY key "
-        f"ORDER BY key LIMIT {_MAX_COLUMNS + 1}",
-        source=source,
-    ).to_pylist()
-    names = [one["key"] for one in keys]
-    pointers = ["/" + name.replace("~", "~0").replace("/", "~1") for name in names]
-    cells = [f"nullif(json_extract(json, {literal(one)}), 'null'::JSON)" for one in pointers]
-    clean = clean_names(names, source)
-    return Scan(source, objects, dict(zip(clean, cells, strict=True)), dict.fromkeys(clean, "json"))
-
-
-def _delimited(source: str, file: Path, link: Path, suffix: str) -> Scan:
-    """A table of text cells; its header is read here, as for tables in memory."""
-    opened = gzip.open if file.suffix.casefold() == ".gz" else open
-    try:
-        with opened(file, "rb") as stream:
-            head = stream.read(_HEAD)
-    except (OSError, EOFError) as problem:
-        raise InputError(f"{source}: cannot be read: {problem}") from problem
-    # The last character may be cut in two.
-    text = head.decode("utf-8-sig", errors="ignore")
-    delimiter = delimiter_of(header_of(text), suffix)
-    try:
-        header = next(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter), [])
-    except csv.Error as problem:
-        raise InputError(f"{source}, line 1: not valid CSV: {plain(str(problem))}") from problem
-    if not header:
-        raise InputError(f"{source}: the first line is empty; expected the names of the columns")
-    names = clean_names(header, source)
-    columns = ", ".join(f"'c{i}': 'VARCHAR'" for i in range(len(header)))
-    relation = (
-        f"read_csv({literal(str(link))}, auto_detect = false, header = true, strict_mode = true, "
-        f"delim = {literal(delimiter)}, quote = '\"', escape = '\"', columns = {{{columns}}}"
-        # In several threads a last line that is too long is left out; packed text is one stream.
-        f"{', parallel = false' if file.suffix.casefold() == '.gz' else ''})"
-    )
-    cells = {name: f"c{i}" for i, name in enumerate(names)}
-    return Scan(source, relation, cells, dict.fromkeys(names, "text"))

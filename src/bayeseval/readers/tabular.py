@@ -11,7 +11,7 @@ import io
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any, Final
@@ -27,14 +27,20 @@ from bayeseval.readers.raw import Nested, RawTable, make_table
 from bayeseval.readers.typed import typed_cells
 
 __all__ = [
+    "EXPECTED",
     "MAX_COLUMNS",
     "TABULAR_SUFFIXES",
     "EmptyTableError",
+    "delimited_rows",
     "delimiter_of",
     "header_of",
+    "holds_json",
+    "json_line_records",
     "parquet_problem",
     "python_cells",
     "read_table",
+    "refuse_no_object",
+    "uneven_row",
 ]
 
 #: As many as a spreadsheet can have.
@@ -45,7 +51,8 @@ _JSON_SUFFIXES = (".json", ".jsonl", ".ndjson")
 _ARCHIVES = {".xlsx": "an Excel workbook", ".eval": "a log of Inspect"}
 _PARQUET_SUFFIXES = (".parquet", ".pq")
 _DELIMITERS = ("\t", ",", ";", "|")
-_EXPECTED = "expected CSV, TSV, JSON, JSONL or Parquet"
+#: The formats of tables, in messages.
+EXPECTED: Final = "expected CSV, TSV, JSON, JSONL or Parquet"
 # Cells of a small file, and how many times as many as are filled a table may have.
 _FEW_CELLS: Final = 1_000_000
 _MAX_SPARSE: Final = 50
@@ -87,7 +94,7 @@ def read_table(path: Path) -> RawTable:
     data = file_bytes(path)
     source = str(path)
     if not data:
-        raise EmptyTableError(f"{source}: the file is empty (0 bytes); {_EXPECTED}")
+        raise EmptyTableError(f"{source}: the file is empty (0 bytes); {EXPECTED}")
     suffix = suffix_of(path)
     if data.startswith(b"PAR1"):
         return _read_parquet(data, source)
@@ -104,7 +111,7 @@ def read_table(path: Path) -> RawTable:
         raise InputError(
             f"{source}: not {_ARCHIVES[suffix]}, or a damaged one; check that the copy is complete"
         )
-    text = decode(data, source, expected=_EXPECTED)
+    text = decode(data, source, expected=EXPECTED)
     stripped = text.lstrip()
     if suffix == ".xlsx" and stripped[:1] == "<":
         raise InputError(
@@ -113,17 +120,33 @@ def read_table(path: Path) -> RawTable:
         )
     if suffix == ".xlsx":
         raise InputError(f"{source}: a text file, not an Excel workbook; rename it to .csv or .tsv")
-    if not stripped:
-        raise EmptyTableError(f"{source}: the file holds nothing but blanks; {_EXPECTED}")
-    if stripped[0] in "[{":
+    if holds_json(text, source, suffix):
         return _read_json(text, source)
+    return _read_delimited(text, source, suffix)
+
+
+def holds_json(text: str, source: str, suffix: str) -> bool:
+    """Whether a text that begins so holds JSON; else it has separators.
+
+    Raises
+    ------
+    EmptyTableError
+        If it holds blanks only.
+    InputError
+        If it is neither.
+    """
+    stripped = text.lstrip()
+    if not stripped:
+        raise EmptyTableError(f"{source}: the file holds nothing but blanks; {EXPECTED}")
+    if stripped[0] in "[{":
+        return True
     if suffix in _JSON_SUFFIXES:
         raise InputError(
             f"{source}: not JSON: expected '[' or '{{' at the start, got {show(stripped[:20])}"
         )
     if stripped[0] == "<":
-        raise InputError(f"{source}: looks like HTML or XML, not a table; {_EXPECTED}")
-    return _read_delimited(text, source, suffix)
+        raise InputError(f"{source}: looks like HTML or XML, not a table; {EXPECTED}")
+    return False
 
 
 def header_of(text: str) -> str:
@@ -153,23 +176,13 @@ def _read_delimited(text: str, source: str, suffix: str) -> RawTable:
         if unquoted is not None:
             return unquoted
     lines.seek(0)
-    reader = csv.reader(lines, delimiter=delimiter, strict=True)
     rows: list[list[str]] = []
     starts: list[int] = []
-    start = 1
-    try:
-        for row in reader:
-            if row and (len(row) > 1 or row[0].strip()):
-                rows.append(row)
-                starts.append(start)
-            start = reader.line_num + 1
-    except csv.Error as problem:
-        reason = str(problem)
-        if reason == "unexpected end of data":
-            reason = "a quote opened here is never closed"
-        raise InputError(f"{source}, line {start}: not valid CSV: {plain(reason)}") from problem
+    for start, row in delimited_rows(lines, source, delimiter):
+        rows.append(row)
+        starts.append(start)
     if not rows:
-        raise EmptyTableError(f"{source}: the file holds nothing but empty cells; {_EXPECTED}")
+        raise EmptyTableError(f"{source}: the file holds nothing but empty cells; {EXPECTED}")
     header, *body = rows
     if not body:
         raise EmptyTableError(f"{source}: the file has a header line and no data")
@@ -177,13 +190,43 @@ def _read_delimited(text: str, source: str, suffix: str) -> RawTable:
     uneven = np.flatnonzero(lengths != len(header))
     if uneven.size:
         position = int(uneven[0])
-        raise InputError(
-            f"{source}, line {starts[position + 1]}: {counted(len(body[position]), 'field')} where"
-            f" the header has {len(header)}; {counted(int(uneven.size), 'such line')}"
-            " (a value that holds the separator must be quoted)"
+        raise uneven_row(
+            source, starts[position + 1], body[position], len(header), int(uneven.size)
         )
     columns = zip(*body, strict=True)
     return make_table(source, "line", starts[1:], zip(header, columns, strict=True))
+
+
+def delimited_rows(
+    lines: Iterable[str], source: str, delimiter: str
+) -> Iterator[tuple[int, list[str]]]:
+    """Rows that hold anything, the header among them, with the lines on which they begin.
+
+    Raises
+    ------
+    InputError
+        If they are not valid CSV.
+    """
+    reader = csv.reader(lines, delimiter=delimiter, strict=True)
+    start = 1
+    try:
+        for row in reader:
+            if row and (len(row) > 1 or row[0].strip()):
+                yield start, row
+            start = reader.line_num + 1
+    except csv.Error as problem:
+        reason = str(problem)
+        if reason == "unexpected end of data":
+            reason = "a quote opened here is never closed"
+        raise InputError(f"{source}, line {start}: not valid CSV: {plain(reason)}") from problem
+
+
+def uneven_row(source: str, line: int, row: Sequence[str], n_columns: int, n: int) -> InputError:
+    """A row that has not as many fields as the header, the first of so many."""
+    return InputError(
+        f"{source}, line {line}: {counted(len(row), 'field')} where the header has {n_columns};"
+        f" {counted(n, 'such line')} (a value that holds the separator must be quoted)"
+    )
 
 
 def _refuse_wide(n_columns: int, source: str, what: str = "columns") -> None:
@@ -280,20 +323,29 @@ def _is_json_lines(text: str, problem: Exception) -> bool:
 
 
 def _read_json_lines(text: str, source: str) -> RawTable:
-    records: list[Any] = []
-    numbers: list[int] = []
-    for number, line in enumerate(io.StringIO(text), start=1):
+    found = list(json_line_records(io.StringIO(text), source))
+    numbers = [number for number, _ in found]
+    return _from_records([record for _, record in found], numbers, source, "line")
+
+
+def json_line_records(lines: Iterable[str], source: str) -> Iterator[tuple[int, Any]]:
+    """What each line holds that is not blank, with its number.
+
+    Raises
+    ------
+    InputError
+        If a line is no JSON.
+    """
+    for number, line in enumerate(lines, start=1):
         if not line.strip():
             continue
         try:
-            records.append(_parse_json(line))
+            yield number, _parse_json(line)
         except (ValueError, RecursionError) as problem:
             raise InputError(
                 f"{source}, line {number}: not valid JSON: {json_problem(problem)}"
                 " (one whole object per line)"
             ) from problem
-        numbers.append(number)
-    return _from_records(records, numbers, source, "line")
 
 
 def _from_records(records: list[Any], numbers: Iterable[int], source: str, place: str) -> RawTable:
@@ -301,13 +353,7 @@ def _from_records(records: list[Any], numbers: Iterable[int], source: str, place
         raise EmptyTableError(f"{source}: the list of records is empty")
     places = list(numbers)
     for record, number in zip(records, places, strict=True):
-        if isinstance(record, Nested):
-            raise InputError(f"{source}, {place} {number}: {record.problem}")
-        if not isinstance(record, dict):
-            raise InputError(
-                f"{source}, {place} {number}: expected an object with keys and values,"
-                f" got {show(record)}"
-            )
+        refuse_no_object(record, f"{source}, {place} {number}")
     keys = dict.fromkeys(key for record in records for key in record)
     _refuse_wide(len(keys), source, "different keys")
     filled = sum(map(len, records))
@@ -318,6 +364,19 @@ def _from_records(records: list[Any], numbers: Iterable[int], source: str, place
         )
     columns = ((key, (_flat(record.get(key)) for record in records)) for key in keys)
     return make_table(source, place, places, columns)
+
+
+def refuse_no_object(record: Any, where: str) -> None:
+    """Refuse what is no object, or has a key twice.
+
+    Raises
+    ------
+    InputError
+    """
+    if isinstance(record, Nested):
+        raise InputError(f"{where}: {record.problem}")
+    if not isinstance(record, dict):
+        raise InputError(f"{where}: expected an object with keys and values, got {show(record)}")
 
 
 def _flat(value: Any) -> Any:

@@ -15,8 +15,10 @@ from bayeseval._text import counted, grouped, show
 from bayeseval._typing import Index, Progress
 from bayeseval.errors import InputError, argument
 from bayeseval.readers.databases import Database
+from bayeseval.readers.engine_errors import writing
 from bayeseval.readers.raw import RawTable, object_array
 from bayeseval.readers.scans import Engine, Scan, literal, typed_scan
+from bayeseval.readers.sql_texts import has_control, stripped
 from bayeseval.records.cells import clean_labels, parse_numbers
 from bayeseval.records.database_queries import STATES, Queries
 from bayeseval.records.partials import Partials
@@ -204,6 +206,8 @@ def group_database_rows(
     scan = _labels(rows)
     waiting = _asking(progress, 2, "means and sums of squares")
     _fetch(rows, queries.pieces(), "pieces", f"blocks of {queries.unit}s in cells", waiting)
+    if queries.database.is_view:
+        _refuse_unstable(rows, waiting)
     _refuse_bad(rows, scan)
     keys = ", ".join(f"l.k_{key}" for key in queries.keys)
     path = engine.folder / "partial.parquet"
@@ -241,11 +245,32 @@ def _fetch(
     batches = within(rows.queries.database.batches(query, waiting=waiting), most, refusal)
     with pq.ParquetWriter(path, query.schema().to_pyarrow()) as writer:
         for batch in batches:
-            writer.write_batch(batch)
+            with writing(rows.engine.folder.parent):
+                writer.write_batch(batch)
     rows.engine.execute(
         f"CREATE OR REPLACE TEMP VIEW {name} AS SELECT * FROM read_parquet({literal(str(path))})",
         source=rows.source,
     )
+
+
+def _refuse_unstable(rows: DatabaseRows, waiting: Callable[[], None]) -> None:
+    """Refuse a view that has other rows when it is read again, as one with random() has.
+
+    Later sums read it once more. Means and sums of squares depend on the order of the rows.
+    """
+    queries = rows.queries
+    _fetch(rows, queries.pieces(), "pieces_again", f"blocks of {queries.unit}s in cells", waiting)
+    names = "gid, block, n, lowest, highest, bits, first, second"
+    first, again = (f"SELECT {names} FROM {name}" for name in ("pieces", "pieces_again"))
+    changed = rows.table(
+        f"SELECT 1 FROM (({first} EXCEPT ALL {again}) UNION ALL ({again} EXCEPT ALL {first})) "
+        "LIMIT 1"
+    )
+    if len(changed):
+        raise InputError(
+            f"{rows.source}: the view has other rows whenever it is read; store them in a table"
+            " and read that"
+        )
 
 
 def _numbered_units(rows: DatabaseRows) -> dict[int, int]:
@@ -259,7 +284,7 @@ def _numbered_units(rows: DatabaseRows) -> dict[int, int]:
     )
     wrong = rows.table(
         f"SELECT cell FROM units WHERE bad OR length(raw) > {_MAX_LABEL} "
-        "OR regexp_matches(raw, '[\\x00-\\x1f\\x7f]') LIMIT 1"
+        f"OR {has_control('raw')} LIMIT 1"
     )
     column = rows.queries.ours[unit]
     for cell in wrong["cell"]:
@@ -273,7 +298,7 @@ def _numbered_units(rows: DatabaseRows) -> dict[int, int]:
             f"{source}, column {column!r}: some {unit}s are texts of blanks; write NULL where a row"
             f" has no {unit}"
         )
-    clean = "trim(nfc_normalize(raw))"
+    clean = stripped("nfc_normalize(raw)")
     if unit != "item":
         clean = f"regexp_replace({clean}, '^(-?[0-9]+)\\.0+$', '\\1')"
     same = rows.table(

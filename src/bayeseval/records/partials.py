@@ -14,16 +14,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from bayeseval.errors import InputError
-from bayeseval.readers.compressed import state_of
+from bayeseval.readers.engine_errors import writing
 from bayeseval.readers.scans import SCRATCH
+from bayeseval.readers.text_facts import digest_of, forget_digests
 
 __all__ = ["Partials", "file_digest"]
 
 # What nobody has used for so long is removed, in seconds; and what a process that was killed left
 # behind, which may be as large as a whole file's result.
-_MAX_AGE: Final = {".parquet": 30 * 24 * 3600.0, ".txt": 30 * 24 * 3600.0, ".tmp": 24 * 3600.0}
-_CHUNK: Final = 1 << 22
+_MONTH: Final = 30 * 24 * 3600.0
+_MAX_AGE: Final = {".parquet": _MONTH, ".sha256": _MONTH, ".txt": _MONTH, ".tmp": 24 * 3600.0}
 _DIGITS: Final = 32
 
 
@@ -40,7 +40,7 @@ class Partials:
 
     @classmethod
     def open(cls, cache: Path) -> Partials:
-        """The folder below a cache; old results are removed.
+        """The folder below a cache; old results are removed, and a run begins.
 
         Raises
         ------
@@ -48,13 +48,9 @@ class Partials:
             If the folder cannot be written.
         """
         folder = cache / "rows"
-        try:
+        with writing(folder):
             folder.mkdir(parents=True, exist_ok=True)
-        except OSError as problem:
-            raise InputError(
-                f"{folder}: cannot be written: {problem.strerror or problem}; name another folder"
-                " with BAYESEVAL_CACHE"
-            ) from problem
+        forget_digests()
         now = time.time()
         for path in folder.iterdir():
             # Another process may remove it first.
@@ -74,32 +70,47 @@ class Partials:
         Parameters
         ----------
         file : Path
-            Its path, size and time of change are part of the key.
+            Its content is part of the key.
         what : str
             What is computed of it: the queries, and all that they depend on.
         make : callable
             Writes the result to a path.
         """
-        key = f"{state_of(file)}\n{what}"
+        key = f"{file_digest(file)}\n{what}"
         name = re.sub(r"[^\w-]+", "_", file.stem)[:40]
         digest = hashlib.sha256(key.encode("utf-8", "surrogateescape")).hexdigest()[:_DIGITS]
         target = self.folder / f"{name}-{digest}.parquet"
-        if target.is_file():
-            os.utime(target)
+        known = target.with_suffix(".sha256")
+        if _is_whole(target, known):
             return target
         temporary = target.with_suffix(f".{os.getpid()}.tmp")
         try:
-            make(temporary)
-            temporary.replace(target)
+            with writing(self.folder):
+                make(temporary)
+                # First what it must be: without it, a result is made anew.
+                known.write_text(_sha256(temporary), encoding="ascii")
+                temporary.replace(target)
         finally:
             temporary.unlink(missing_ok=True)
         return target
 
 
-def file_digest(file: Path) -> str:
-    """SHA-256 of the bytes of a file."""
-    digest = hashlib.sha256()
+def _is_whole(target: Path, known: Path) -> bool:
+    """Whether a result is there, and is what was written."""
+    try:
+        whole = known.read_text(encoding="ascii") == _sha256(target)
+        for path in (target, known):
+            os.utime(path)
+    except (OSError, ValueError):
+        return False
+    return whole
+
+
+def _sha256(file: Path) -> str:
     with file.open("rb") as stream:
-        while chunk := stream.read(_CHUNK):
-            digest.update(chunk)
-    return digest.hexdigest()
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def file_digest(file: Path) -> str:
+    """SHA-256 of the bytes of a file, which is read for it once per run."""
+    return digest_of(file)

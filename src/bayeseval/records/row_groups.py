@@ -18,6 +18,7 @@ from bayeseval.readers.columns import (
 from bayeseval.readers.numbered import with_file_numbers, with_models_of_folders
 from bayeseval.readers.raw import RawTable, make_table
 from bayeseval.readers.scans import Engine, Scan, literal
+from bayeseval.readers.sql_texts import has_control, stripped
 from bayeseval.records.partials import Partials
 from bayeseval.records.row_batches import in_batches
 from bayeseval.records.row_queries import (
@@ -192,13 +193,13 @@ def _dictionary(reading: Reading, unit: str) -> str:
     engine, source = reading.engine, reading.source
     wrong = engine.run(
         f"SELECT raw FROM {labels} WHERE bad OR length(raw) > {_MAX_LABEL} OR "
-        "regexp_matches(raw, '[\\x00-\\x1f\\x7f]') LIMIT 1",
+        f"{has_control('raw')} LIMIT 1",
         source=source,
     ).to_pylist()
     for one in reading.files if wrong else ():
         if unit in one.ours:
             refuse_label(engine, one, unit, wrong[0]["raw"])
-    clean = "trim(nfc_normalize(raw))"
+    clean = stripped("nfc_normalize(raw)")
     if unit != "item":
         clean = f"regexp_replace({clean}, '^(-?[0-9]+)\\.0+$', '\\1')"
     engine.execute(
