@@ -8,9 +8,8 @@ from pathlib import Path
 
 from bayeseval._typing import Progress
 from bayeseval.errors import InputError
-from bayeseval.readers.compressed import state_of
 from bayeseval.readers.scans import Engine, literal
-from bayeseval.records.partials import Partials
+from bayeseval.records.partials import Partials, file_digest
 from bayeseval.records.row_queries import Batch, TableRows
 
 __all__ = ["Reading", "listed"]
@@ -85,7 +84,7 @@ class Reading:
 
         # The relation names a link of this process.
         query = sql.replace(one.scan.relation, "relation")
-        others = [state_of(self.files[place].file) for place in batch.files[1:]]
+        others = [file_digest(self.files[place].file) for place in batch.files[1:]]
         key = "\n".join([f"2 {duckdb.__version__}", *others, depends_on, query])
         return self.partials.get(one.file, key, make)
 
