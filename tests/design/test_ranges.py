@@ -132,3 +132,22 @@ def test_the_advice_works_when_followed(tmp_path: Path) -> None:
     build_design(load(path, mapping_file=mapping), load_spec("additive"))
     table.loc[table["task"] == "points", "score"] /= 600.0
     check(table)
+
+
+def test_a_task_near_a_bound_decides_no_model_with_residual_sds_by_task_unnoticed() -> None:
+    """Its residual sd is the smallest, and its effects are compressed."""
+    table = frame(qa=(30.0, 90.0), nli=(20.0, 80.0), mt=(10.0, 60.0), hard=(0.0, 4.0))
+    records = Records.from_frame(table, name="t", units=(0, 100))
+    (warning,) = [n for n in build_design(records, load_spec("by_task")).notes if "vary" in n]
+    assert warning.startswith(
+        "warning: the scores of task 'hard' vary far less than those of the other tasks, as they do near a"
+    )
+    assert (
+        "leave them out (drop={'task': ['hard']}), or fit a model with one residual sd" in warning
+    )
+    # One residual sd gives every score the same weight.
+    assert not [n for n in build_design(records, load_spec("crossed")).notes if "vary" in n]
+    # A task may vary less than others.
+    usual = frame(qa=(30.0, 90.0), nli=(20.0, 80.0), mt=(10.0, 60.0), easy=(60.0, 80.0))
+    records = Records.from_frame(usual, name="t", units=(0, 100))
+    assert not [n for n in build_design(records, load_spec("by_task")).notes if "vary" in n]

@@ -8,10 +8,10 @@ from functools import cache
 from typing import Final
 
 from bayeseval import names
-from bayeseval._text import shell_quoted
+from bayeseval._text import shell_quoted, shorten
 from bayeseval.checks.connections import unconnected_share
 from bayeseval.checks.container import Check
-from bayeseval.design import identified_interactions
+from bayeseval.design import identified_interactions, narrow_tasks
 from bayeseval.errors import wording
 from bayeseval.estimands.container import PosteriorArrays
 from bayeseval.families import FAMILIES, of_quantity, scale_names
@@ -89,6 +89,7 @@ class Situation:
     covariate: str = ""
     unconnected: float = 0.0
     crowded: bool = False
+    narrow: tuple[str, ...] = ()
 
     @classmethod
     def of(
@@ -121,6 +122,7 @@ class Situation:
             covariate=covariate,
             unconnected=unconnected_share(arrays.index, sizes),
             crowded=crowded,
+            narrow=narrow_tasks(arrays.score, arrays.index[names.TASK], arrays.levels[names.TASK]),
         )
 
     def has(self, shipped: str) -> bool:
@@ -395,6 +397,15 @@ def _unequal_variance(factor: str, fit: Situation) -> tuple[str, str]:
         "shape than the model's likelihood."
     )
     with_bounds = fit.likelihood in _BOUNDED
+    if factor == names.TASK and fit.narrow and fit.likelihood in of_quantity("score"):
+        # With sds by task it would have the largest weight in effects that all tasks share.
+        meaning += (
+            f" Scores of {shorten(fit.narrow, limit=4)} vary far less than those of other tasks, as"
+            " they do near a bound, and so do differences between models and languages there:"
+            " leave them out if these differences are in question, because residual sds by task"
+            " would give them the largest weight."
+        )
+        return meaning, fit.sensitivity(names.TASK)
     if (
         factor == names.TASK
         and fit.residual_by != factor

@@ -10,6 +10,7 @@ from bayeseval.design.container import Design, Term
 from bayeseval.design.covariates import Slope
 from bayeseval.design.noise import Replicates, Source
 from bayeseval.design.prompts import ByCell, SharedEffect
+from bayeseval.design.ranges import narrow_tasks
 from bayeseval.design.readiness import Readiness, check_ready
 from bayeseval.design.relations import Relations, relate, same_family
 from bayeseval.design.rescore import rescore
@@ -30,6 +31,7 @@ __all__ = [
     "check_ready",
     "choose_model",
     "identified_interactions",
+    "narrow_tasks",
     "relate",
     "rescore",
     "restore_design",

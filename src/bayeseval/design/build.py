@@ -23,7 +23,7 @@ from bayeseval.design.outcome import (
     task_families,
 )
 from bayeseval.design.prompt_noise import add_prompts
-from bayeseval.design.ranges import check_ranges
+from bayeseval.design.ranges import check_ranges, warn_of_narrow_tasks
 from bayeseval.design.relations import build_relations, with_relations
 from bayeseval.design.replicates import build_noise
 from bayeseval.design.share_errors import (
@@ -99,6 +99,9 @@ def build_design(records: Records, spec: ModelSpec, covariates: Sequence[Covaria
         if errors_known
         else (None, [])
     )
+    if residual_by == names.TASK:
+        task = factor_index[names.TASK]
+        notes += map(str, warn_of_narrow_tasks(outcome.linear, task, coords[names.TASK]))
     slopes = build_slopes(spec, covariates, coords, factor_index, name=records.name)
     check_residual(
         records.name,

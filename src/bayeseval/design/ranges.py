@@ -8,11 +8,19 @@ from collections.abc import Sequence
 import numpy as np
 
 from bayeseval import names
-from bayeseval._typing import Bools, Floats
+from bayeseval._text import Caution, shorten
+from bayeseval._typing import Bools, Floats, Index
 from bayeseval.errors import DesignError, wording
-from bayeseval.records import WITH_NUMBERS, Records, Units, declare_units, natural_units
+from bayeseval.records import (
+    WITH_NUMBERS,
+    Records,
+    Units,
+    declare_units,
+    natural_units,
+)
+from bayeseval.records.left_out import leave_out_levels
 
-__all__ = ["check_ranges"]
+__all__ = ["check_ranges", "narrow_tasks", "warn_of_narrow_tasks"]
 
 
 # Ranges up to a factor of two count as one scale (-100 to 100 and 0 to 100).
@@ -22,6 +30,8 @@ _MAX_SIGNED_FACTOR = 10.0
 _PERCENT = 100.0
 _TINY = float(np.finfo(np.float64).tiny)
 _QUANTILE = 0.9
+# Effects of a task whose scores vary less than this share of the others' are compressed.
+_NARROW = 0.25
 # Tasks that a message lists to be left out.
 _MOST_LISTED = 12
 
@@ -127,3 +137,44 @@ def _described(records: Records, task: int) -> str:
         return f"the range {units}"
     scores = records.scores[records.codes(names.TASK) == task]
     return f"scores from {scores.min():.4g} to {scores.max():.4g} on an unknown scale"
+
+
+def narrow_tasks(scores: Floats, task: Index, tasks: Sequence[str]) -> tuple[str, ...]:
+    """Tasks whose scores vary far less than those of the others, as they do near a bound.
+
+    The sd of their scores is below a quarter of the median of the tasks' sds.
+
+    Parameters
+    ----------
+    scores : ndarray, shape (n_records,)
+    task : ndarray of int, shape (n_records,)
+    tasks : sequence of str
+    """
+    n = np.maximum(np.bincount(task, minlength=len(tasks)), 1)
+    off = scores - (np.bincount(task, scores, len(tasks)) / n)[task]
+    sds = np.sqrt(np.bincount(task, off**2, len(tasks)) / n)
+    return tuple(name for name, sd in zip(tasks, sds, strict=True) if sd < _NARROW * np.median(sds))
+
+
+def warn_of_narrow_tasks(scores: Floats, task: Index, tasks: Sequence[str]) -> list[Caution]:
+    """Warn that residual sds by task let tasks with compressed effects decide those of all.
+
+    Parameters
+    ----------
+    scores : ndarray, shape (n_records,)
+    task : ndarray of int, shape (n_records,)
+    tasks : sequence of str
+    """
+    narrow = narrow_tasks(scores, task, tasks)
+    if not narrow:
+        return []
+    listed = f"task {narrow[0]!r}" if len(narrow) == 1 else f"tasks {shorten(narrow, limit=4)}"
+    return [
+        Caution(
+            f"the scores of {listed} vary far less than those of the other tasks, as they do near a"
+            " bound, and so do the differences between models and languages there; with residual"
+            " sds by task these scores have the largest weight, and all differences, sds of gaps"
+            " and variance components come out too small: leave them out"
+            f" ({leave_out_levels(names.TASK, narrow)}), or fit a model with one residual sd"
+        )
+    ]
