@@ -6,7 +6,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
@@ -67,6 +67,8 @@ _ROWS_PER_BYTE: Final = 100
 _SHARE: Final = 0.5
 _LEAST: Final = 64 << 20
 _MARK: Final = b"\xef\xbb\xbf"
+# Seconds between two interrupts.
+_AGAIN: Final = 0.1
 
 
 @dataclass(frozen=True)
@@ -111,8 +113,10 @@ class Engine:
             try:
                 return waited(future)
             except BaseException:
-                if not future.done():
+                # One that comes before the engine has begun is lost.
+                while not future.done():
                     self.connection.interrupt()
+                    wait([future], timeout=_AGAIN)
                 raise
 
     def first(self, scan: Scan, where: str, cell: str) -> tuple[int, Any] | None:
@@ -177,6 +181,8 @@ def open_engine(files: list[Path], *, memory: int, folder: Path) -> Iterator[Eng
             f"allowed_directories = [{literal(str(folder.resolve()))}]",
             f"allowed_paths = [{', '.join(map(literal, paths))}]",
             "enable_external_access = false",
+            # Where Python runs no file, the bar is on and stands between the results.
+            "enable_progress_bar = false",
             "lock_configuration = true",
         ):
             connection.execute(f"SET {setting}")
