@@ -140,7 +140,7 @@ def test_a_task_near_a_bound_decides_no_model_with_residual_sds_by_task_unnotice
     records = Records.from_frame(table, name="t", units=(0, 100))
     (warning,) = [n for n in build_design(records, load_spec("by_task")).notes if "vary" in n]
     assert warning.startswith(
-        "warning: the scores of task 'hard' vary far less than those of the other tasks, as they do near a"
+        "warning: the scores of task 'hard' vary far less than those of the other tasks, as they do"
     )
     assert (
         "leave them out (drop={'task': ['hard']}), or fit a model with one residual sd" in warning

@@ -343,12 +343,14 @@ def test_what_the_engine_says_of_a_full_disk_names_the_cache(text: str) -> None:
     kind = duckdb.OutOfMemoryException if text.startswith("Out") else duckdb.IOException
     with (
         pytest.raises(
-            InputError, match=r"^/cache/rows: cannot be written: .*; make room"
+            InputError, match=r"^/cache/rows: cannot be written: .*; (make room|name another)"
         ) as caught,
         engine_errors.explained("rows.csv", 10**9, Path("/cache/rows")),
     ):
         raise kind(text)
     assert "\n" not in str(caught.value) and "rows.csv" not in str(caught.value)
+    # A disk that may not be written has room.
+    assert ("make room" in str(caught.value)) == ("Read-only" not in text)
 
 
 def test_a_file_that_may_not_be_read_is_named_itself() -> None:

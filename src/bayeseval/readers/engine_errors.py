@@ -23,6 +23,7 @@ _DISK: Final = re.compile(
     r"|temp_directory|offload data block|Permission denied|Input/output error",
     re.IGNORECASE,
 )
+_FULL: Final = re.compile(r"space|quota|too large|temp_directory|offload", re.IGNORECASE)
 _WRITING: Final = re.compile(r"\b(?:writ|creat|offload|sync|truncat|max_temp_directory_size)", re.I)
 
 
@@ -103,9 +104,10 @@ def writing(folder: Path) -> Iterator[None]:
 
 
 def _unwritable(folder: Path, reason: str) -> InputError:
+    room = "make room on this disk, or " if _FULL.search(reason) else ""
     return InputError(
-        f"{folder}: cannot be written: {plain(reason)[:200]}; make room on this disk, or name "
-        "another folder with BAYESEVAL_CACHE"
+        f"{folder}: cannot be written: {plain(reason)[:200]}; {room}name another folder with "
+        "BAYESEVAL_CACHE"
     )
 
 
