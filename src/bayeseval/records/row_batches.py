@@ -13,8 +13,8 @@ from bayeseval.records.row_queries import Batch, TableRows
 __all__ = ["in_batches"]
 
 # A larger file is read alone: its result is kept as soon as it is there.
-_SMALL: Final = 4_000_000
-_MOST_BYTES: Final = 64_000_000
+_SMALL: Final = 500_000
+_MOST_BYTES: Final = 16_000_000
 _MOST_FILES: Final = 256
 _PLACE: Final = "place_of_file"
 _FILENAME: Final = "filename"
