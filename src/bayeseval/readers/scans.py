@@ -177,12 +177,15 @@ def open_engine(files: list[Path], *, memory: int, folder: Path) -> Iterator[Eng
                         f"ATTACH {literal(str(link))} AS database_{place} (TYPE duckdb, READ_ONLY)"
                     )
         paths = [str(one) for link in links for one in (link, link.resolve())]
+        # Where Python runs no file, a bar may be on, which would stand between the results. A
+        # notebook that cannot show one takes no such setting.
+        has_bar = connection.execute("SELECT current_setting('enable_progress_bar')").fetchall()
+        if has_bar[0][0]:
+            connection.execute("SET enable_progress_bar = false")
         for setting in (
             f"allowed_directories = [{literal(str(folder.resolve()))}]",
             f"allowed_paths = [{', '.join(map(literal, paths))}]",
             "enable_external_access = false",
-            # Where Python runs no file, the bar is on and stands between the results.
-            "enable_progress_bar = false",
             "lock_configuration = true",
         ):
             connection.execute(f"SET {setting}")
