@@ -215,6 +215,35 @@ def test_nothing_can_be_written(server: Server) -> None:
         database.backend.con.execute("DELETE FROM small")
 
 
+def test_all_queries_see_the_table_as_it_was_at_the_first(server: Server, tmp_path: Path) -> None:
+    """Another connection changes scores, removes rows and adds some after every query."""
+    frame = table(7, unit="item", seeds=3, share=0.9, right=False)
+    address = server.write(frame, "moving")
+    stages = []
+
+    def change(stage: str, done: int, total: int, remark: str) -> None:
+        stages.append(remark)
+        server.run(
+            "UPDATE moving SET score = score + 1",
+            "DELETE FROM moving WHERE item = 'u3'",
+            f"INSERT INTO moving SELECT model, language, task, item || '{len(stages)}', seed, "
+            "score FROM moving WHERE item = 'u5'",
+        )
+
+    read = be.load(address, progress=change, **LENIENT)
+    assert len(dict.fromkeys(stages)) > 3
+    assert_same(read, whole(frame, tmp_path, **LENIENT))
+    assert not np.allclose(be.load(address, **LENIENT).scores, read.scores)
+
+
+def test_an_error_while_rows_are_sent_is_that_of_the_server(server: Server) -> None:
+    server.run(
+        "CREATE VIEW broken AS SELECT model, language, task, item, "
+        "1 / (CASE WHEN item = 'u3' THEN 0.0 ELSE 1.0 END) AS score FROM items"
+    )
+    _refused("division by zero", server.address("broken"))
+
+
 def test_a_lost_connection_is_one_line(server: Server) -> None:
     server.run(
         "CREATE VIEW slow AS SELECT model, language, task, score, "

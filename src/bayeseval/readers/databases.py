@@ -6,7 +6,7 @@ import re
 import warnings
 from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -42,13 +42,15 @@ _POSTGRES: Final = {
     "application_name": "bayeseval",
 }
 # The planner takes groups by several columns for one row, and joins them in a nested loop.
-_PLANS: Final = (
+_SETTINGS: Final = (
     "enable_nestloop = off",
     "enable_mergejoin = off",
     "enable_sort = off",
     "cursor_tuple_fraction = 1",
     # The costs of what is switched off make it compile every query.
     "jit = off",
+    # The transaction waits while this process works with what has come back.
+    "idle_in_transaction_session_timeout = 0",
 )
 # Rows that are fetched at once.
 _CHUNK: Final = 20_000
@@ -224,11 +226,27 @@ class Database:
             # Ibis 12 calls methods that DuckDB 2 no longer has.
             relation = self.backend.con.sql(self.backend.compile(query))
             batches = relation.to_arrow_reader(_CHUNK)
+        elif self.address.scheme == "postgres":
+            batches = self._fetched(query, schema)
         else:
             batches = self.backend.to_pyarrow_batches(query, chunk_size=_CHUNK)
         for batch in batches:
             # Engines have their own widths of whole numbers.
             yield batch.cast(schema)
+
+    def _fetched(self, query: Any, schema: Any) -> Iterator[Any]:
+        """The rows that PostgreSQL sends.
+
+        Ibis would open a transaction within ours, and so lose its own cursor if the query ends
+        early: the error would be that of the cursor.
+        """
+        import pyarrow as pa
+
+        with self.backend.con.cursor(name="bayeseval") as cursor:
+            cursor.execute(self.backend.compile(query))
+            while rows := cursor.fetchmany(_CHUNK):
+                rows = pa.array(rows, type=pa.struct(schema))
+                yield pa.RecordBatch.from_struct_array(rows)
 
     def _cancel(self) -> None:
         """End what the engine is doing, if it can be told."""
@@ -327,12 +345,13 @@ def _connect_postgres(address: Address) -> Any:
     options = {**_POSTGRES, **given, **dict(parse_qsl(parts.query))}
     backend = ibis.postgres.connect(**options)
     connection = backend.con
-    for setting in _PLANS:
+    for setting in _SETTINGS:
         connection.execute(f"SET {setting}")
     connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
     connection.read_only = True
-    # From here on, everything is one transaction.
+    # From here on, everything is one transaction; Ibis would commit one that it opened itself.
     connection.autocommit = False
+    connection.execute("SELECT 1")
     return backend
 
 
@@ -417,9 +436,7 @@ def _is_view(backend: Any, scheme: str, name: str) -> bool:
         )
     )
     sql = f"SELECT table_type FROM information_schema.tables WHERE {condition}"
-    # As Ibis asks: an open transaction would make each of its own a part of this one.
-    with backend.con.transaction() if scheme == "postgres" else nullcontext():
-        kinds = backend.con.execute(sql).fetchall()
+    kinds = backend.con.execute(sql).fetchall()
     # Views of PostgreSQL that keep their rows are not listed, and keep them.
     return any("VIEW" in str(kind) for (kind,) in kinds)
 
