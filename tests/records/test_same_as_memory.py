@@ -241,6 +241,17 @@ def test_the_engine_strips_the_blanks_of_python() -> None:
         assert found.fetchall() == [(text.strip(),)], ascii(text)
 
 
+def test_a_text_is_empty_where_python_strips_all_of_it() -> None:
+    scan = Scan("rows", "cells", {"z": "z"}, {"z": "text"})
+    texts = ["", "  ", "\n \n", " a", "\na", "a ", "~", "~~", *map(chr, range(0x3100))]
+    found = duckdb.execute(
+        f"SELECT z, {scan.empty('z')}, {scan.label('z')} FROM (SELECT unnest($t) AS z)",
+        {"t": [*texts, None]},
+    ).fetchall()
+    expected = [(text, not text.strip(), text if text.strip() else None) for text in texts]
+    assert found == [*expected, (None, True, None)]
+
+
 @pytest.mark.parametrize("column", ["model", "language", "item", "score"])
 def test_every_blank_of_python_is_one_out_of_core(tmp_path: Path, column: str) -> None:
     """Around labels, around scores, and alone in a cell."""
