@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 
 import bayeseval as be
 from bayeseval.errors import InputError
+from bayeseval.readers import rewritten
 from tests.records.reduced_tables import MEMORY, WRITERS
 
 # What it says of the reduction itself.
@@ -121,3 +123,159 @@ def test_a_copy_of_a_model_is_known_whatever_the_order_of_its_bootstraps(tmp_pat
     copy = frame[frame["model"] == "m1"].assign(model="m9").sample(frac=1, random_state=3)
     words = assert_same_words(written(pd.concat([frame, copy]), tmp_path / "rows.parquet"))
     assert [one for one in words if "models m1, m9 have exactly the same scores" in one]
+
+
+def _german(frame: pd.DataFrame) -> int:
+    return int(frame.index[frame["language"] == "de"][0])
+
+
+ITEMS, BOOTED, SINGLE, SEEDED = rows(), rows("boot", 8), rows(None), rows(seeds=(1, 2))
+NOTES: dict[str, tuple[pd.DataFrame, str]] = {
+    "every item": (
+        ITEMS.assign(item=" " + ITEMS["item"]),
+        "blanks stripped from 6 item labels: ' u0', ' u1', ' u2', ' u3' and 2 more",
+    ),
+    "one item": (
+        changed(ITEMS, ("item", 3, "u9 "), ("item", 5, "u9")),
+        "blanks stripped from 1 item label: 'u9 '",
+    ),
+    "a model": (changed(ITEMS, ("model", 3, "m9 ")), "blanks stripped from 1 model label: 'm9 '"),
+    "one label in two spellings": (
+        ITEMS.assign(model=[f"{' ' * (i % 3)}{m}" for i, m in enumerate(ITEMS["model"])]),
+        "blanks stripped from 6 model labels: ' m1', ' m2', ' m3', ' m1' and 2 more",
+    ),
+    "a seed": (changed(SEEDED, ("seed", 3, "1 ")), "blanks stripped from 1 seed label: '1 '"),
+    "a form of Unicode": (
+        changed(ITEMS, ("item", 3, "e\u0301"), ("model", 5, "e\u0301"), ("model", 6, "\u00e9")),
+        "Unicode form made NFC in 1 item label: e\u0301",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", NOTES)
+def test_notes_on_labels_are_those_of_all_rows(tmp_path: Path, name: str) -> None:
+    frame, expected = NOTES[name]
+    words = assert_same_words(written(frame, tmp_path / "rows.jsonl"))
+    if name == "a model":
+        # A model with a single record tells nothing, but is read.
+        assert [one for one in words if expected in one]
+    else:
+        assert expected in words
+
+
+def test_notes_on_labels_name_their_files(tmp_path: Path) -> None:
+    for name, frame in (("a", ITEMS[:60]), ("b", changed(ITEMS[60:], ("item", 70, "u9 ")))):
+        written(frame, tmp_path / f"{name}.csv")
+    expected = f"{tmp_path / 'b.csv'}: blanks stripped from 1 item label: 'u9 '"
+    assert expected in assert_same_words(tmp_path)
+
+
+def _twice(frame: pd.DataFrame, column: str) -> pd.DataFrame:
+    return pd.concat([frame.assign(**{column: value}) for value in ("x", "y")])
+
+
+REFUSALS: dict[str, tuple[pd.DataFrame, str]] = {
+    "an item twice": (repeated(ITEMS, 3, at=20), "the two rows are identical: remove one of them"),
+    "another score": (repeated(ITEMS, 3, at=20, score=0.25), "has two scores, 0 and 0.25; keep"),
+    "the first of two": (
+        repeated(repeated(ITEMS, 30, at=40), 3, at=20),
+        "remove one of them; 2 cells have more than one score",
+    ),
+    "a bootstrap": (repeated(BOOTED, 3, at=20), " twice; the two rows are identical: remove"),
+    "no item": (repeated(SINGLE, 3, at=10, score=0.9), "or distinguish replicates by a seed"),
+    "a column of no items": (ITEMS.assign(item=None), "18 cells have more than one score"),
+    "a seed": (repeated(SEEDED, 3, at=20), "seed '1', item 'u2' has the score"),
+    "two names": (
+        repeated(ITEMS, _german(ITEMS), at=20, language="deu"),
+        "(written 'de' and 'deu')",
+    ),
+    "a setting": (_twice(ITEMS, "setting"), "column 'setting' tells them apart: columns="),
+    "a run": (
+        repeated(ITEMS.assign(run="a"), 3, at=20, run="z"),
+        "column 'run' tells them apart: columns={'seed': 'run'} as repetitions",
+    ),
+    "no task": (
+        repeated(ITEMS[ITEMS["task"] == "t0"].drop(columns="task"), 3, at=20),
+        "the table has no task column",
+    ),
+    "a score": (changed(ITEMS, ("score", 17, "n/a")), "score 'n/a' is not a number; leave"),
+    "scores": (
+        changed(ITEMS, ("score", 17, "x"), ("score", 27, "y")),
+        "score 'x' is not a number; correct it, or leave the cell empty if it is missing; 2 such",
+    ),
+    "a control character": (changed(ITEMS, ("item", 9, "a\x01b")), "U+0001; use a plain label"),
+    "a long item": (changed(ITEMS, ("item", 9, "x" * 600)), "is a label of 600 characters"),
+    "an item that is missing": (changed(ITEMS, ("item", 9, None)), "or remove the records without"),
+    "an error": (changed(ITEMS.assign(se=0.1), ("se", 9, "x")), "column 'se': se 'x' is not a"),
+    "a negative error": (ITEMS.assign(se=-0.1), "se -0.1 is below 0; 108 such rows"),
+    "bounds": (
+        ITEMS.assign(scale_min=0, scale_max=[1 + i % 2 for i in range(len(ITEMS))]),
+        "earlier in task 't1'; it is one value per task",
+    ),
+    "scales": (
+        SINGLE.assign(score=[s * (100 if i % 3 else 1) for i, s in enumerate(SINGLE["score"])]),
+        "task 't0' mixes scales: 4 scores",
+    ),
+    "no model": (ITEMS.rename(columns={"model": "foo"}), "name it with columns={'model': 'foo'}"),
+    "no score": (ITEMS.rename(columns={"score": "foo"}), "name it with columns={'score': 'foo'}"),
+    "averages": (
+        ITEMS.assign(a=ITEMS["score"] - 0.125, b=ITEMS["score"] + 0.125, c="x"),
+        "these are the averages of 'a', 'b', which would not be read",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REFUSALS)
+def test_refusals_are_those_of_all_rows(tmp_path: Path, name: str) -> None:
+    frame, expected = REFUSALS[name]
+    ending = (".csv", ".jsonl", ".parquet")[list(REFUSALS).index(name) % 3]
+    (words,) = assert_same_words(written(frame, tmp_path / f"rows{ending}"))
+    assert words.startswith("TableError: ") and expected in words
+
+
+def test_averages_are_known_where_their_first_rows_are_none(tmp_path: Path) -> None:
+    frame = ITEMS.assign(a=ITEMS["score"] - 0.125, b=ITEMS["score"] + 0.125)
+    words = assert_same_words(written(changed(frame, ("a", 99, None)), tmp_path / "rows.csv"))
+    assert not words[0].startswith("TableError")
+    path = written(frame, tmp_path / "rows.parquet")
+    assert not assert_same_words(path, columns={"score": "score"})[0].startswith("TableError")
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("rows.csv", "\n\nmodel,language,item,score,note\n{}\n\n{}"),
+        ("quoted.csv", 'model,language,item,score,note\n{},"a\nb"\n\n{}'),
+        ("rows.jsonl", "{}\n\n \n{}\n"),
+        ("rows.ndjson", "[{},\n{}]"),
+    ],
+)
+def test_lines_are_counted_as_in_memory(tmp_path: Path, name: str, content: str) -> None:
+    end = "" if name == "quoted.csv" else ","
+    cells = [("m1", "de", "i0", "0"), ("m1", "en", "i1", "1"), ("m2", "de", "i0", "bad")]
+    texts = [",".join(row) + (end if "csv" in name else "") for row in cells]
+    if "csv" not in name:
+        keys = ("model", "language", "item", "score")
+        texts = [json.dumps(dict(zip(keys, row, strict=True))) for row in cells]
+    first, others = texts[0], ("," if name.endswith("ndjson") else "") + "\n"
+    rest = others.join(f"{one}," if name == "quoted.csv" else one for one in texts[1:])
+    (tmp_path / name).write_text(content.replace("{}", first, 1).replace("{}", rest, 1))
+    place = {"rows.csv": "line 7", "quoted.csv": "line 6", "rows.jsonl": "line 5"}
+    expected = f"{tmp_path / name}, {place.get(name, 'record 3')}, column 'score': score 'bad'"
+    (words,) = assert_same_words(tmp_path / name)
+    assert expected in words
+
+
+@pytest.mark.parametrize("name", ["rows.csv", "rows.jsonl"])
+def test_rewriting_of_text_shows_its_progress(
+    tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rewritten, "_BATCH", 50)
+    path = written(ITEMS, tmp_path / name)
+    # A byte order mark, which Python reads.
+    path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes().replace(b"\n", b"\r\n", 1))
+    told: list[tuple[str, int, int]] = []
+    be.load(path, memory=MEMORY, progress=lambda *report: told.append(report[:3]))
+    n = len(ITEMS) + (name == "rows.csv")
+    stages = [one for one in told if one[0] == f"rewriting {name}"]
+    assert stages == [(f"rewriting {name}", done, n) for done in (50, 100, n)]

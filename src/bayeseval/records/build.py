@@ -417,7 +417,7 @@ def _refuse_half_replicates(
         row = int(np.flatnonzero(lacking)[0])
         task = codes["task"][row]
         part = stack.parts[stack.file[row]]
-        hint = _ways_out(codes, name)
+        hint = _ways_out(codes, name, stack.n_rows)
         if name in part.columns:
             beside = " beside records of the same cell that have one" if name == "seed" else ""
             raise InputError(
@@ -433,10 +433,10 @@ def _refuse_half_replicates(
     return notes
 
 
-def _ways_out(codes: Mapping[str, npt.NDArray[np.int64]], name: str) -> str:
+def _ways_out(codes: Mapping[str, npt.NDArray[np.int64]], name: str, n_rows: Floats) -> str:
     """What else to do about records without a replicate label."""
     others = combined_key(values for other, values in codes.items() if other != name)
-    if len(np.unique(others)) < len(others):
+    if len(np.unique(others)) < n_rows.sum():
         # Without the column, the records that it tells apart are two scores of a cell.
         return ", or remove the records without one"
     return f", or leave the column out with {columns_argument((name, None))}"
