@@ -25,6 +25,7 @@ MAX_LINES = 500
 BASE = (
     *(
         "_arguments",
+        "_blocks",
         "_calls",
         "_cluster",
         "_compat",
@@ -97,7 +98,7 @@ HELPERS = {
 }
 
 # What estimands may know of `base`: names and errors, never files.
-ESTIMANDS_BASE = {"errors", "names", "_random", "_text", "_typing"}
+ESTIMANDS_BASE = {"errors", "names", "_blocks", "_random", "_text", "_typing"}
 
 # Heavy package: the modules (by prefix) that may import it at all. Inside functions
 # everywhere, at module level only in a LAZY module, which is itself imported on use.

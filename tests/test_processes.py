@@ -235,6 +235,53 @@ def test_workers_end_with_a_process_that_was_killed(tmp_path: Path) -> None:
     assert sorted(left) == sorted(workers)
 
 
+# A process whose child begins its work when it is told to.
+WORK_LATE = """
+import os, subprocess, sys
+
+CHILD = '''
+import sys
+from pathlib import Path
+
+from bayeseval._processes import _work_for
+
+
+def work(folder, item, beat):
+    Path(folder, item).touch()
+
+
+Path(sys.argv[1], "waiting").touch()
+sys.stdin.readline()
+_work_for(False, int(sys.argv[2]), work, sys.argv[1], "worked", 0)
+'''
+
+subprocess.run([sys.executable, "-c", CHILD, sys.argv[1], str(os.getpid())], check=False)
+"""
+
+
+@needs_linux
+@pytest.mark.parametrize("killed", [True, False])
+def test_a_worker_ends_where_its_parent_is_gone_before_it_begins(
+    tmp_path: Path, killed: bool
+) -> None:
+    source = Path(bayeseval.__file__).parents[1]
+    command = [sys.executable, "-c", WORK_LATE, str(tmp_path)]
+    environment = {**os.environ, "PYTHONPATH": str(source)}
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen(command, env=environment, **pipes) as parent:
+        assert parent.stdin is not None and parent.stdout is not None
+        waiting = tmp_path / "waiting"
+        _wait_for(lambda: [1] * waiting.exists(), at_least=1)
+        if killed:
+            parent.kill()
+            parent.wait()
+        parent.stdin.write(b"begin\n")
+        parent.stdin.close()
+        # The output ends with the last of the two processes.
+        assert parent.stdout.read() == b""
+    assert (tmp_path / "worked").exists() != killed
+
+
 def _wait_for(listed: Callable[[], list[int]], *, at_least: int) -> list[int]:
     """What is listed as soon as it is enough, or after a minute."""
     for _ in range(600):

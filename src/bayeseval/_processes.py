@@ -144,9 +144,25 @@ def _end_with(parent: int) -> None:
             time.sleep(_LOOK)
         os._exit(1)
 
-    # Between this process and the one that wants the results there may be others.
     if os.getppid() == parent:
         threading.Thread(target=watch, daemon=True).start()
+    elif not _is_there(parent):
+        # It ended before its first piece of work was begun.
+        os._exit(1)
+
+
+def _is_there(process: int) -> bool:
+    """Whether a process runs. Between it and this one there may be others."""
+    if os.name != "posix":
+        # No signal is without effect there.
+        return True
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass
+    return True
 
 
 def _work_for(

@@ -142,11 +142,11 @@ def test_pieces_merge_as_their_rows_would() -> None:
 
 
 REFUSED = {
-    "text": (("score", 17, "n/a"), "row 18, column 'score': score 'n/a' is not a number"),
-    "percent": (("score", 17, "12%"), "row 18, column 'score': score '12%' has a percent sign"),
-    "model": (("model", 30, None), "row 31, column 'model': model is missing"),
-    "language": (("language", 30, " "), "row 31, column 'language': language is missing"),
-    "item": (("item", 9, None), "row 10, column 'item': item is empty"),
+    "text": (("score", 17, "n/a"), "column 'score': score 'n/a' is not a number"),
+    "percent": (("score", 17, "12%"), "column 'score': score '12%' has a percent sign"),
+    "model": (("model", 30, None), "column 'model': model is missing"),
+    "language": (("language", 30, " "), "column 'language': language is missing"),
+    "item": (("item", 9, None), "column 'item': item is empty"),
 }
 
 
@@ -160,7 +160,8 @@ def test_bad_cells_are_refused_with_file_and_row(tmp_path: Path, name: str, endi
     frame.loc[row, column] = value
     file = tmp_path / f"rows{ending}"
     WRITERS[ending](frame, file)
-    with pytest.raises(InputError, match=f"rows{ending}, {message}"):
+    place = {".csv": f"line {row + 2}", ".jsonl": f"line {row + 1}"}.get(ending, f"row {row + 1}")
+    with pytest.raises(InputError, match=f"rows{ending}, {place}, {message}"):
         be.load(file, memory=MEMORY)
 
 
@@ -189,7 +190,7 @@ def test_an_item_twice_in_a_cell_is_refused_with_both_rows(tmp_path: Path, n_fil
     frame = table(12, unit="item", seeds=1, share=1.0)
     frame = pd.concat([frame, frame.iloc[[5]]], ignore_index=True)
     folder = in_files(frame, tmp_path / "rows", n=n_files)
-    message = r"row \d+: duplicate of .*row 6: model .*, item 'u\d+' has two scores"
+    message = r"row \d+: duplicate of .*row 6: model .*, item 'u\d+' has the score . twice"
     with pytest.raises(InputError, match=message):
         be.load(folder, memory=MEMORY)
     with pytest.raises(InputError, match="duplicate of"):
@@ -199,7 +200,9 @@ def test_an_item_twice_in_a_cell_is_refused_with_both_rows(tmp_path: Path, n_fil
 def test_rows_that_nothing_tells_apart_are_refused(tmp_path: Path) -> None:
     frame = table(13, unit="item", seeds=1, share=1.0).drop(columns="item")
     frame.to_parquet(tmp_path / "rows.parquet")
-    with pytest.raises(InputError, match="has two scores; keep one of them, or distinguish"):
+    with pytest.raises(
+        InputError, match="has two scores, . and .; keep one of them, or distinguish"
+    ):
         be.load(tmp_path / "rows.parquet", memory=MEMORY)
 
 

@@ -93,9 +93,9 @@ def test_texts_that_names_of_files_say_differ_within_a_batch(tmp_path: Path) -> 
 
 
 BROKEN = {
-    "score": ("b.csv, row 3, column 'score': score 'n/a' is not a number", ("score", "n/a")),
-    "model": ("b.csv, row 3, column 'model': model is missing", ("model", None)),
-    "item": ("b.csv, row 3, column 'item': item '.*' holds the control", ("item", "a\x01b")),
+    "score": ("b.csv, line 4, column 'score': score 'n/a' is not a number", ("score", "n/a")),
+    "model": ("b.csv, line 4, column 'model': model is missing", ("model", None)),
+    "item": ("b.csv, line 4, column 'item': item '.*' holds the control", ("item", "a\x01b")),
 }
 
 

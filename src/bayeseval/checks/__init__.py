@@ -40,7 +40,7 @@ from bayeseval.estimands import read_arrays
 from bayeseval.estimands.container import PosteriorArrays
 from bayeseval.estimands.frames import draws_of
 from bayeseval.output.language_names import name_and_code
-from bayeseval.records.scales import lower_bound
+from bayeseval.records.limits import limits_of_tasks
 
 __all__ = ["Check", "Checks", "FitLabel", "predictive_draws", "predictive_groups", "run_checks"]
 
@@ -204,18 +204,9 @@ def _parameters(design: Design, posterior: xr.Dataset) -> list[str]:
 
 
 def _limits(arrays: PosteriorArrays, bounds: Bounds) -> tuple[Floats, Floats] | None:
-    """Bounds of every record; None where no task has any.
-
-    A lower bound that is not known is that of :func:`bayeseval.records.scales.lower_bound`.
-    """
-    tasks = arrays.levels[names.TASK]
+    """Bounds of every record; None where no task has any."""
     task_of_record = arrays.index[names.TASK]
-    lowest = np.full(len(tasks), np.inf)
-    np.minimum.at(lowest, task_of_record, arrays.score)
-    pairs = [bounds.get(task, (None, None)) for task in tasks]
-    lows = [lower_bound(low, least) for (low, _), least in zip(pairs, lowest.tolist(), strict=True)]
-    lower = np.array([-np.inf if low is None else low for low in lows])
-    upper = np.array([np.inf if high is None else high for _, high in pairs])
+    lower, upper = limits_of_tasks(bounds, arrays.score, task_of_record, arrays.levels[names.TASK])
     if np.isinf(lower).all() and np.isinf(upper).all():
         return None
     return lower[task_of_record], upper[task_of_record]

@@ -8,8 +8,9 @@ long as those of a smaller one, and p-values are multiples of one over their num
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import pairwise
 from typing import Final
+
+from bayeseval._blocks import even_blocks
 
 __all__ = ["fewer", "row_blocks"]
 
@@ -36,8 +37,7 @@ def row_blocks(n_rows: int, n_columns: int, *, by_row: bool = False) -> Iterator
     if by_row:
         # NumPy sums a single row in another order.
         n_blocks = max(1, min(-(-n_rows * n_columns // min(_AT_ONCE, _BY_ROW)), n_rows // 2))
-        cuts = [n_rows * i // n_blocks for i in range(n_blocks + 1)]
-        yield from (slice(*ends) for ends in pairwise(cuts) if n_rows)
+        yield from even_blocks(n_rows, n_blocks) if n_rows else ()
         return
     size = max(1, _AT_ONCE // max(1, n_columns))
     for start in range(0, n_rows, size):

@@ -25,6 +25,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
+from bayeseval._blocks import even_blocks
 from bayeseval._typing import Floats, Index
 from bayeseval.engines._lapack import cholesky_in_place, subtract_square
 from bayeseval.engines._marginal_layout import Layout
@@ -244,8 +245,7 @@ def row_blocks(n_rows: int, n_columns: int) -> list[slice]:
     The order in which a single row is summed may be another one.
     """
     n_blocks = max(1, min(8 * n_rows * n_columns // _BLOCK_BYTES, n_rows // 2))
-    cuts = [n_rows * i // n_blocks for i in range(n_blocks + 1)]
-    return [slice(*ends) for ends in zip(cuts[:-1], cuts[1:], strict=True)]
+    return even_blocks(n_rows, n_blocks)
 
 
 def by_row(values: Floats, reduce: Callable[[Floats], Floats]) -> Floats:

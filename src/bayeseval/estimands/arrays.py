@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from itertools import pairwise
 from numbers import Real
 from typing import Final, NamedTuple
 
 import numpy as np
 
+from bayeseval._blocks import even_blocks
 from bayeseval._text import show
 from bayeseval._typing import Bools, Floats, Index
 from bayeseval.errors import InputError, argument
@@ -172,8 +172,7 @@ def column_blocks(n_rows: int, n_columns: int) -> list[slice]:
     n_blocks = max(1, min(n_rows * n_columns // _BLOCK, n_columns // _LEAST_COLUMNS))
     if n_blocks > 1:
         n_blocks = min(_PARTS * n_blocks, n_columns // _LEAST_COLUMNS)
-    cuts = [n_columns * i // n_blocks for i in range(n_blocks + 1)]
-    return [slice(*ends) for ends in zip(cuts[:-1], cuts[1:], strict=True)]
+    return even_blocks(n_columns, n_blocks)
 
 
 def _quantile(ordered: Floats, q: float) -> Floats:
@@ -230,8 +229,7 @@ def _by_draw(values: Floats, reduce: Callable[[Floats], Floats]) -> Floats:
     """A number for every draw, in blocks of a million numbers, of which `reduce` makes copies."""
     # Two draws at least: NumPy may sum a single row in another order.
     n_blocks = max(1, min(_PARTS * values.size // _BLOCK, len(values) // 2))
-    cuts = [len(values) * i // n_blocks for i in range(n_blocks + 1)]
-    return np.concatenate([reduce(values[start:stop]) for start, stop in pairwise(cuts)])
+    return np.concatenate([reduce(values[rows]) for rows in even_blocks(len(values), n_blocks)])
 
 
 def drop_meaningless(values: Floats, *, limit: float = GUARD_LIMIT) -> tuple[Floats, Index, Bools]:

@@ -11,7 +11,7 @@ import pandas as pd
 from bayeseval import names
 from bayeseval._text import counted, shorten
 from bayeseval.estimands.container import PosteriorArrays
-from bayeseval.records.scales import lower_bound
+from bayeseval.records.limits import limits_of_tasks
 
 __all__ = ["outside_notes"]
 
@@ -31,7 +31,7 @@ def outside_notes(
         Predictions, one row for each cell.
     bounds : mapping of str to (lower, upper)
         By task, declared or guessed; None where one is not known: see
-        :func:`bayeseval.records.scales.lower_bound`. A new task has the bounds of all others if
+        :func:`bayeseval.records.limits.limits_of_tasks`. A new task has the bounds of all others if
         these are the same.
     arrays : PosteriorArrays
         With the scores of the table.
@@ -41,7 +41,11 @@ def outside_notes(
     list of str
         One note, or none.
     """
-    known = {task: _bounds(task, bounds, arrays) for task in arrays.levels[names.TASK]}
+    tasks_known = arrays.levels[names.TASK]
+    limits = limits_of_tasks(bounds, arrays.score, arrays.index[names.TASK], tasks_known)
+    known = dict(
+        zip(tasks_known, zip(*(ends.tolist() for ends in limits), strict=True), strict=True)
+    )
     shared = next(iter(known.values())) if len(set(known.values())) == 1 else (-np.inf, np.inf)
     own = [known.get(str(task), shared) for task in table[names.TASK]]
     lower, upper = np.array(own, dtype=float).reshape(-1, 2).T
@@ -63,17 +67,6 @@ def outside_notes(
         "fit has no bounds, and nothing is cut off; to predict within the scale, fit the model "
         "counts if the numbers of items are known, or bounded"
     ]
-
-
-def _bounds(
-    task: str, bounds: Mapping[str, Sequence[Any]], arrays: PosteriorArrays
-) -> tuple[float, float]:
-    lower, upper = bounds.get(task, (None, None))
-    if lower is None:
-        code = arrays.levels[names.TASK].index(task)
-        lowest = arrays.score[arrays.index[names.TASK] == code].min()
-        lower = lower_bound(lower, float(lowest))
-    return -np.inf if lower is None else float(lower), np.inf if upper is None else float(upper)
 
 
 def _scale_text(lower: float, upper: float) -> str:

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import io
 import re
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bayeseval.errors import InputError
 from bayeseval.readers.compressed import packing_of
 from bayeseval.readers.engine_errors import is_of_file
-from bayeseval.readers.rewritten import rewrite_delimited
+from bayeseval.readers.rewritten import lines_of_rows, rewrite_delimited
 from bayeseval.readers.sql_texts import literal
 from bayeseval.readers.tabular import delimited_rows, delimiter_of, header_of
 from bayeseval.readers.text_facts import TextFacts, text_facts
+from bayeseval.readers.text_files import Relation, TextFile
 
 if TYPE_CHECKING:
     from bayeseval.readers.scans import Engine
@@ -21,9 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["delimited_relation"]
 
 
-def delimited_relation(
-    engine: Engine, file: Path, link: Path, text: str, suffix: str
-) -> tuple[str, list[str]]:
+def delimited_relation(text: TextFile, suffix: str) -> Relation:
     """SQL of a table of texts with the columns ``c0``, ``c1``, ...; and its header.
 
     A file that the engine may read otherwise than Python does is read by Python, which refuses
@@ -31,12 +32,7 @@ def delimited_relation(
 
     Parameters
     ----------
-    engine : Engine
-    file : Path
-    link : Path
-        The engine's name of it.
-    text : str
-        Its beginning.
+    text : TextFile
     suffix : str
 
     Raises
@@ -44,16 +40,23 @@ def delimited_relation(
     InputError
         As reading the file into memory.
     """
-    source = str(file)
-    separator = delimiter_of(header_of(text), suffix)
-    rows = delimited_rows(io.StringIO(text, newline=""), source, separator)
+    engine, file, link, source = text.engine, text.file, text.link, str(text.file)
+    separator = delimiter_of(header_of(text.head), suffix)
+    rows = delimited_rows(io.StringIO(text.head, newline=""), source, separator)
     _, header = next(rows, (1, []))
     facts = text_facts(file, separator, kept=engine.folder.parent)
     quote = _quote(engine, source, link, facts, separator, len(header))
     if quote is None:
         target = engine.folder / f"{link.name}-plain.parquet"
-        rewrite_delimited(file, target, separator=separator, n_columns=len(header))
-        return f"read_parquet({literal(str(target))}, hive_partitioning = false)", header
+        rewrite_delimited(
+            file,
+            target,
+            separator=separator,
+            n_columns=len(header),
+            report=text.rewriting(facts.lines),
+        )
+        plain = f"read_parquet({literal(str(target))}, hive_partitioning = false)"
+        return Relation(plain, header, "line", partial(lines_of_rows, file, separator))
     columns = ", ".join(f"'c{place}': 'VARCHAR'" for place in range(len(header)))
     relation = (
         f"read_csv({literal(str(link))}, auto_detect = false, header = true, strict_mode = true, "
@@ -62,7 +65,12 @@ def delimited_relation(
         # In several threads a last line that is too long is left out; packed text is one stream.
         f"{', parallel = false' if packing_of(file) else ''})"
     )
-    return relation, header
+    return Relation(relation, header, "line", _below_header)
+
+
+def _below_header(rows: Sequence[int]) -> list[int]:
+    """The lines of rows where each has one."""
+    return [row + 1 for row in rows]
 
 
 def _quote(

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from bayeseval.errors import InputError
 from bayeseval.readers.engine_errors import is_of_file
-from bayeseval.readers.rewritten import rewrite_json
+from bayeseval.readers.rewritten import lines_of_objects, rewrite_json
 from bayeseval.readers.sql_texts import literal
 from bayeseval.readers.text_facts import text_facts
+from bayeseval.readers.text_files import Relation, TextFile
 
 if TYPE_CHECKING:
     from bayeseval.readers.scans import Engine
@@ -21,9 +23,7 @@ __all__ = ["json_relation"]
 _OTHERWISE: Final = r"[:,\[]\s*-?(?i:inf(?:inity)?|nan)\s*[,}\]]|,\s*[}\]]|[0-9]{1000}|\\u0000"
 
 
-def json_relation(
-    engine: Engine, file: Path, link: Path, *, has_mark: bool, most: int
-) -> tuple[str, list[str]]:
+def json_relation(text: TextFile, *, has_mark: bool, most: int) -> Relation:
     """SQL of the objects of a file, and at most so many of their keys, in the file's order.
 
     A file that the engine may read otherwise than Python does is read by Python, which refuses
@@ -31,12 +31,9 @@ def json_relation(
 
     Parameters
     ----------
-    engine : Engine
-    file : Path
-    link : Path
-        The engine's name of it.
+    text : TextFile
     has_mark : bool
-        Whether the text begins with a byte order mark.
+        Whether it begins with a byte order mark.
     most : int
 
     Raises
@@ -44,12 +41,13 @@ def json_relation(
     InputError
         As reading the file into memory.
     """
-    source, relation = str(file), _objects(link)
-    facts = text_facts(file, ",", kept=engine.folder.parent)
+    engine, source, relation = text.engine, str(text.file), _objects(text.link)
+    facts = text_facts(text.file, ",", kept=engine.folder.parent)
     plain = not has_mark and not facts.odd and facts.lines > 1
     if not (plain and _is_plain(engine, source, relation)):
-        target = engine.folder / f"{link.name}-plain.jsonl"
-        rewrite_json(file, target, n_bytes=facts.n_bytes)
+        target = engine.folder / f"{text.link.name}-plain.jsonl"
+        report = text.rewriting(facts.lines)
+        rewrite_json(text.file, target, n_bytes=facts.n_bytes, report=report)
         relation = _objects(target)
         engine.execute(_shapes(relation), source=source)
     keys = engine.run(
@@ -57,7 +55,10 @@ def json_relation(
         f"FROM shapes) GROUP BY key ORDER BY min((first, place)) LIMIT {most}",
         source=source,
     ).to_pylist()
-    return relation, [one["key"] for one in keys]
+    names = [one["key"] for one in keys]
+    if text.head.lstrip().startswith("["):
+        return Relation(relation, names, "record", list)
+    return Relation(relation, names, "line", partial(lines_of_objects, text.file))
 
 
 def _objects(path: Path) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -129,6 +129,9 @@ class ReducedTable(RawTable):
         File and number of the first row of a group (and with a score, if given), in words.
     files : tuple of str
         The files that the rows come from.
+    reduced_over : mapping of str to sequence of str
+        Labels of the column, ours, over which the rows were reduced: those with blanks or in
+        another form of Unicode than NFC, of which there is a note.
     """
 
     group: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
@@ -137,6 +140,7 @@ class ReducedTable(RawTable):
     highest: npt.NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
     locate: Callable[..., str] = str
     files: tuple[str, ...] = ()
+    reduced_over: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     def at(self, position: int, column: str | None = None) -> str:
         """``"scores.parquet, row 7, column 'F1'"``."""

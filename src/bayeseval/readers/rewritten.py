@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Iterator, Sequence
+import sys
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
@@ -22,7 +23,7 @@ from bayeseval.readers.tabular import (
     uneven_row,
 )
 
-__all__ = ["rewrite_delimited", "rewrite_json"]
+__all__ = ["lines_of_objects", "lines_of_rows", "rewrite_delimited", "rewrite_json"]
 
 _Item = TypeVar("_Item")
 
@@ -32,7 +33,14 @@ _BATCH: Final = 50_000
 _WHOLE: Final = 1 << 24
 
 
-def rewrite_delimited(file: Path, target: Path, *, separator: str, n_columns: int) -> None:
+def rewrite_delimited(
+    file: Path,
+    target: Path,
+    *,
+    separator: str,
+    n_columns: int,
+    report: Callable[[int], None],
+) -> None:
     """Write a table with separators as Parquet, with the columns ``c0``, ``c1``, ... of texts.
 
     Raises
@@ -53,7 +61,7 @@ def rewrite_delimited(file: Path, target: Path, *, separator: str, n_columns: in
     with _text(file, newline="") as lines, _writer(target, schema) as writer:
         numbered = delimited_rows(lines, str(file), separator)
         next(numbered, None)
-        for batch in _batches(numbered):
+        for batch in _batches(numbered, report):
             rows = [row for _, row in batch if len(row) == n_columns]
             uneven = uneven or [one for one in batch if len(one[1]) != n_columns]
             n_uneven += len(batch) - len(rows)
@@ -63,7 +71,7 @@ def rewrite_delimited(file: Path, target: Path, *, separator: str, n_columns: in
         raise uneven_row(str(file), start, row, n_columns, n_uneven)
 
 
-def rewrite_json(file: Path, target: Path, *, n_bytes: int) -> None:
+def rewrite_json(file: Path, target: Path, *, n_bytes: int, report: Callable[[int], None]) -> None:
     """Write a table in JSON as one plain object per line.
 
     Raises
@@ -74,7 +82,7 @@ def rewrite_json(file: Path, target: Path, *, n_bytes: int) -> None:
     folder = target.parent.parent
     with writing(folder):
         target.touch()
-    for numbered in _batches(_records(file, n_bytes)):
+    for numbered in _batches(_records(file, n_bytes), report):
         lines = []
         for number, record in numbered:
             try:
@@ -89,9 +97,39 @@ def rewrite_json(file: Path, target: Path, *, n_bytes: int) -> None:
             out.writelines(lines)
 
 
-def _batches(items: Iterator[_Item]) -> Iterator[list[_Item]]:
+def lines_of_rows(file: Path, separator: str, rows: Sequence[int]) -> list[int]:
+    """The lines on which rows of a table with separators begin, the first below the header."""
+    with _text(file, newline="") as lines:
+        starts = (start for start, _ in delimited_rows(lines, str(file), separator))
+        next(starts, None)
+        return _of_rows(starts, rows)
+
+
+def lines_of_objects(file: Path, rows: Sequence[int]) -> list[int]:
+    """The lines of objects of JSON lines, between which there may be blank ones."""
+    with _text(file, newline="\n") as lines:
+        return _of_rows((n for n, line in enumerate(lines, start=1) if line.strip()), rows)
+
+
+def _of_rows(numbers: Iterator[int], rows: Sequence[int]) -> list[int]:
+    """The numbers of rows, which are ascending."""
+    wanted = set(rows)
+    counted = islice(enumerate(numbers, start=1), max(rows, default=0))
+    found = {row: number for row, number in counted if row in wanted}
+    return [found[row] for row in rows]
+
+
+def _batches(items: Iterator[_Item], report: Callable[[int], None]) -> Iterator[list[_Item]]:
+    """The items in batches; of several, it is reported how many are done."""
+    done = 0
     while batch := list(islice(items, _BATCH)):
         yield batch
+        done += len(batch)
+        if len(batch) == _BATCH:
+            report(done)
+    if done >= _BATCH:
+        # Lines that are blank, or parts of a row, are no rows.
+        report(sys.maxsize)
 
 
 def _records(file: Path, n_bytes: int) -> Iterator[tuple[int, dict[str, Any]]]:

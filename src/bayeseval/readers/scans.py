@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from bayeseval._text import brief, grouped, shorten
+from bayeseval._typing import Progress
 from bayeseval.errors import InputError, argument
 from bayeseval.readers.base import decode
 from bayeseval.readers.compressed import (
@@ -28,6 +29,7 @@ from bayeseval.readers.json_scans import json_relation
 from bayeseval.readers.raw import without_line_feeds
 from bayeseval.readers.sql_texts import NUMBER, Kind, Scan, kind_of, literal, quoted
 from bayeseval.readers.tabular import EXPECTED, holds_json
+from bayeseval.readers.text_files import TextFile
 
 if TYPE_CHECKING:
     import duckdb
@@ -137,7 +139,9 @@ class Engine:
 
 
 @contextmanager
-def open_engine(files: list[Path], *, memory: int, folder: Path) -> Iterator[Engine]:
+def open_engine(
+    files: list[Path], *, memory: int, folder: Path, progress: Progress | None = None
+) -> Iterator[Engine]:
     """An engine that reads some files and nothing else.
 
     Parameters
@@ -148,6 +152,8 @@ def open_engine(files: list[Path], *, memory: int, folder: Path) -> Iterator[Eng
         Bytes for the whole process; the engine takes a part of it.
     folder : Path
         Where what does not fit into memory is put, and removed in the end.
+    progress : callable, optional
+        Is told how far Python is with text that the engine would read otherwise.
 
     Raises
     ------
@@ -191,7 +197,7 @@ def open_engine(files: list[Path], *, memory: int, folder: Path) -> Iterator[Eng
             connection.execute(f"SET {setting}")
         bare = Engine(connection, scratch, memory)
         scans = tuple(
-            _scan(bare, file, link, place)
+            _scan(bare, file, link, place, progress)
             for place, (file, link) in enumerate(zip(files, links, strict=True))
         )
         yield Engine(connection, scratch, memory, scans)
@@ -218,7 +224,7 @@ def _link(file: Path, scratch: Path, place: int) -> Path:
     return link
 
 
-def _scan(engine: Engine, file: Path, link: Path, place: int) -> Scan:
+def _scan(engine: Engine, file: Path, link: Path, place: int, progress: Progress | None) -> Scan:
     """The table of one file."""
     suffix, source = suffix_of(file), str(file)
     if suffix in DATABASE_SUFFIXES:
@@ -242,19 +248,20 @@ def _scan(engine: Engine, file: Path, link: Path, place: int) -> Scan:
     if not packing_of(file):
         _refuse_holes(file)
     text = decode(head, source, expected=EXPECTED)
+    whole = TextFile(engine, file, link, text, progress)
     if holds_json(text, source, suffix):
-        relation, keys = json_relation(
-            engine, file, link, has_mark=head.startswith(_MARK), most=_MAX_COLUMNS + 1
-        )
-        names = clean_names(keys, source)
-        pointers = ("/" + key.replace("~", "~0").replace("/", "~1") for key in keys)
+        found = json_relation(whole, has_mark=head.startswith(_MARK), most=_MAX_COLUMNS + 1)
+        names = clean_names(found.names, source)
+        pointers = ("/" + key.replace("~", "~0").replace("/", "~1") for key in found.names)
         cells = (f"nullif(json_extract(json, {literal(one)}), 'null'::JSON)" for one in pointers)
         kinds: dict[str, Kind] = dict.fromkeys(names, "json")
-        return Scan(source, relation, dict(zip(names, cells, strict=True)), kinds)
-    relation, header = delimited_relation(engine, file, link, text, suffix)
-    names = clean_names(header, source)
-    cells_by_name = {name: f"c{place}" for place, name in enumerate(names)}
-    return Scan(source, relation, cells_by_name, dict.fromkeys(names, "text"))
+        by_name = dict(zip(names, cells, strict=True))
+        return Scan(source, found.sql, by_name, kinds, found.place, found.numbers_in_file)
+    found = delimited_relation(whole, suffix)
+    names = clean_names(found.names, source)
+    by_name = {name: f"c{place}" for place, name in enumerate(names)}
+    texts: dict[str, Kind] = dict.fromkeys(names, "text")
+    return Scan(source, found.sql, by_name, texts, found.place, found.numbers_in_file)
 
 
 def _head(file: Path) -> bytes:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -39,12 +39,22 @@ class Scan:
     kinds : mapping of str to str
         What the cells of a column are: ``text``, ``whole``, ``float``, ``truth``, ``json``
         (any of these, and lists) or ``other``.
+    place : str
+        What a row is called in this format: ``row``, ``line`` or ``record``.
+    numbers_in_file : callable
+        The numbers of rows in the file from their numbers among the rows, from 1 and ascending.
     """
 
     source: str
     relation: str
     cells: Mapping[str, str]
     kinds: Mapping[str, Kind]
+    place: str = "row"
+    numbers_in_file: Callable[[Sequence[int]], Sequence[int]] = list
+
+    def at(self, row: int) -> str:
+        """The place of a row, as readers in memory name it: ``"scores.csv, line 7"``."""
+        return f"{self.source}, {self.place} {self.numbers_in_file([row])[0]}"
 
     def label(self, column: str) -> str:
         """SQL of the cell as a text; null where it is empty."""

@@ -30,6 +30,7 @@ from bayeseval.records.left_out import leave_out, merge_dropped
 from bayeseval.records.look_alikes import look_alikes, look_alikes_text
 from bayeseval.records.merge_groups import is_reduced, merge_groups
 from bayeseval.records.merge_labels import merge_labels
+from bayeseval.records.moments import means_over_boots
 from bayeseval.records.number_columns import check_numbers, doubts_of_numbers, units_in_table
 from bayeseval.records.parts import Part, read_part, same_partition, tasks_without_language
 from bayeseval.records.placeholders import refuse_placeholders
@@ -294,24 +295,33 @@ def _score_warnings(
     units: Mapping[str, Units],
     kept: npt.NDArray[np.bool_],
 ) -> list[Caution]:
-    """Warnings of scores that may be slips; items are right or wrong and have none."""
+    """Warnings of scores that may be slips; items are right or wrong and have none.
+
+    Of bootstrapped test sets, the score of a cell and seed is their mean, as models see it.
+    """
     if "item" in codes:
         return []
-    scores = stack.numbers["score"]
-    cells = combined_key(codes[n] for n in ("language", "task", *REPLICATES) if n in codes)
     at = np.flatnonzero(kept)
+    scores, beside = stack.numbers["score"][at], ""
+    if "boot" in codes:
+        key = combined_key(
+            codes[n][at] for n in (*LABELS, *REPLICATES) if n in codes and n != "boot"
+        )
+        scores, first = means_over_boots(scores, key)
+        at, beside = at[first], ", the mean with its other bootstrapped test sets"
+    others = [n for n in ("language", "task", *REPLICATES) if n in codes and n != "boot"]
     return [
         *doubts_of_scores(
-            scores[at],
+            scores,
             {factor: codes[factor][at] for factor in LABELS},
             labels,
-            cells[at],
+            combined_key(codes[n][at] for n in others),
             units=units,
-            where=lambda position: stack.at(int(at[position]), "score"),
+            where=lambda position: stack.at(int(at[position]), "score") + beside,
         ),
         # Readers of tools know the direction of a measure, and have reversed or refused it.
         *(
-            errors_as_scores(scores[at], codes["task"][at], labels["task"], units)
+            errors_as_scores(scores, codes["task"][at], labels["task"], units)
             if all(part.table.place in _PLACES_OF_TABLES for part in stack.parts)
             else ()
         ),
@@ -407,7 +417,7 @@ def _refuse_half_replicates(
         row = int(np.flatnonzero(lacking)[0])
         task = codes["task"][row]
         part = stack.parts[stack.file[row]]
-        hint = _ways_out(codes, name)
+        hint = _ways_out(codes, name, stack.n_rows)
         if name in part.columns:
             beside = " beside records of the same cell that have one" if name == "seed" else ""
             raise InputError(
@@ -423,10 +433,10 @@ def _refuse_half_replicates(
     return notes
 
 
-def _ways_out(codes: Mapping[str, npt.NDArray[np.int64]], name: str) -> str:
+def _ways_out(codes: Mapping[str, npt.NDArray[np.int64]], name: str, n_rows: Floats) -> str:
     """What else to do about records without a replicate label."""
     others = combined_key(values for other, values in codes.items() if other != name)
-    if len(np.unique(others)) < len(others):
+    if len(np.unique(others)) < n_rows.sum():
         # Without the column, the records that it tells apart are two scores of a cell.
         return ", or remove the records without one"
     return f", or leave the column out with {columns_argument((name, None))}"

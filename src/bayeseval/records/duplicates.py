@@ -99,7 +99,9 @@ def read_shared_columns(stack: Stack, chosen: Collection[str], *, tell: bool) ->
     return notes
 
 
-def refuse_duplicates(stack: Stack, codes: Mapping[str, Codes]) -> None:
+def refuse_duplicates(
+    stack: Stack, codes: Mapping[str, Codes], *, n_cells: int | None = None
+) -> None:
     """Refuse two scores of one cell, and say so where the files wrote its language in two ways.
 
     Parameters
@@ -107,6 +109,8 @@ def refuse_duplicates(stack: Stack, codes: Mapping[str, Codes]) -> None:
     stack : Stack
     codes : mapping of str to array of int, shape (n_rows,)
         Level of every key column by row; -1 for a record without it.
+    n_cells : int, optional
+        Cells with several scores, where the stack does not hold all of their rows.
 
     Raises
     ------
@@ -121,7 +125,7 @@ def refuse_duplicates(stack: Stack, codes: Mapping[str, Codes]) -> None:
         return
     second = int(repeats.min())
     first = int(np.flatnonzero(key == key[second])[0])
-    cells = len(np.unique(key[repeats]))
+    cells = len(np.unique(key[repeats])) if n_cells is None else n_cells
     cell = ", ".join(
         f"{name} {stack.labels[name][second]!r}" for name in codes if codes[name][second] >= 0
     )

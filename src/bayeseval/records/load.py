@@ -33,7 +33,7 @@ from bayeseval.readers.compressed import stem_of, suffix_of
 from bayeseval.readers.databases import is_address, shown
 from bayeseval.readers.numbered import with_file_numbers, with_models_of_folders
 from bayeseval.readers.raw import RawTable, with_constants
-from bayeseval.records.build import DivergedRuns, MixedScales, assemble
+from bayeseval.records.build import Assembled, DivergedRuns, MixedScales, assemble
 from bayeseval.records.databases import database_tables
 from bayeseval.records.frames import raw_from_frame
 from bayeseval.records.merge import merge
@@ -56,6 +56,7 @@ from bayeseval.records.registry import (
     refuse_link_out,
 )
 from bayeseval.records.remote import fetch
+from bayeseval.records.row_order import refused_in_order
 from bayeseval.records.row_sums import with_sums
 from bayeseval.records.row_tables import RowGroups
 from bayeseval.records.scales import UnitsLike
@@ -307,10 +308,8 @@ def _load_frame(
 ) -> Records:
     settings = TableMapping() if mapping_file is None else read_mapping(mapping_file)
     settings = settings.merged(arguments).without_dropped_tasks()
-    is_chosen = settings.format is not None
-    options = Options(
-        settings.metrics, settings.task_names, settings.columns, format_chosen=is_chosen
-    )
+    chosen = settings.format is not None
+    options = Options(settings.metrics, settings.task_names, settings.columns, format_chosen=chosen)
     if settings.format not in (None, "table", "wide"):
         raise InputError(f"{name}: format={settings.format!r} is for files; this is a data frame")
     table = with_constants(raw_from_frame(frame, name), settings.constants)
@@ -342,24 +341,28 @@ def _records(
     progress: Progress | None = None,
 ) -> Records:
     columns = {**{name: name for name in settings.constants}, **settings.columns}
-    named, all_notes = [], [*notes]
-    for table in tables:
-        if not from_tool:
-            table, own = with_task_names(table, columns=columns, path=settings.task_names)
-            all_notes += own
-        named.append(table)
-    assembled = assemble(
-        named,
-        columns=columns,
-        units=None if settings.units is None else settings.units.as_units(),
-        mixed=settings.mixed_scales,
-        diverged=settings.diverged_runs,
-        missing=settings.missing,
-        drop=dict(settings.drop.items()),
-        named_languages=settings.language_names,
-        notes=all_notes,
-        allow_single=from_tool,
-    )
+
+    def put_together(tables: Sequence[RawTable]) -> Assembled:
+        named, all_notes = [], [*notes]
+        for table in tables:
+            if not from_tool:
+                table, own = with_task_names(table, columns=columns, path=settings.task_names)
+                all_notes += own
+            named.append(table)
+        return assemble(
+            named,
+            columns=columns,
+            units=None if settings.units is None else settings.units.as_units(),
+            mixed=settings.mixed_scales,
+            diverged=settings.diverged_runs,
+            missing=settings.missing,
+            drop=dict(settings.drop.items()),
+            named_languages=settings.language_names,
+            notes=all_notes,
+            allow_single=from_tool,
+        )
+
+    assembled = refused_in_order(put_together, tables, groups, settings.constants)
     records = Records._assembled(
         assembled,
         name=name,
@@ -368,8 +371,6 @@ def _records(
         likelihoods=settings.likelihoods,
         covariate_files=covariate_files,
     )
-    if groups is None:
-        return records
     return with_sums(records, groups, assembled.record_of_group, progress=progress)
 
 

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import numpy as np
 import numpy.typing as npt
 
 from bayeseval._typing import Floats
 
-__all__ = ["deviations", "first_values", "merged_means", "merged_pieces"]
+__all__ = ["deviations", "first_values", "means_over_boots", "merged_means", "merged_pieces"]
 
 Ints = npt.NDArray[np.int64]
+
+# Sums of the same scores in another order have this many digits in common.
+_DIGITS: Final = 12
 
 
 def first_values(group: Ints, values: Floats, n: int) -> Floats:
@@ -79,3 +84,19 @@ def merged_pieces(
     total = np.bincount(group, n, n_groups).astype(np.float64)
     squares = np.bincount(group, square + n * apart**2, n_groups).astype(np.float64)
     return total, merged, squares
+
+
+def means_over_boots(scores: Floats, key: Ints) -> tuple[Floats, Ints]:
+    """Means of scores with the same key, in the order of the keys, and the first row of each.
+
+    Means have 12 digits, so that models with the same scores in another order have the same ones.
+
+    Examples
+    --------
+    >>> means_over_boots(np.array([0.25, 1.0, 0.75]), np.array([4, 0, 4]))
+    (array([1. , 0.5]), array([1, 0]))
+    """
+    _, first, group = np.unique(key, return_index=True, return_inverse=True)
+    start, beyond, _ = deviations(group.reshape(-1), scores, len(first))
+    means = [float(f"{mean:.{_DIGITS}g}") for mean in (start + beyond).tolist()]
+    return np.array(means), first.astype(np.int64)

@@ -79,7 +79,8 @@ def _refuse(stack: Stack, name: str, invalid: npt.NDArray[np.bool_], problem: st
     rows = np.flatnonzero(invalid)
     if rows.size:
         first = int(rows[0])
-        more = f"; {rows.size} such rows" if rows.size > 1 else ""
+        n = int(stack.n_rows[rows].sum())
+        more = f"; {n} such rows" if n > 1 else ""
         raise InputError(
             f"{stack.at(first, name)}: {name} {stack.numbers[name][first]:g} {problem}{more}"
         )

@@ -14,10 +14,11 @@ from bayeseval.errors import InputError, argument, wording
 from bayeseval.readers.base import MAX_BYTES, unpacked
 from bayeseval.readers.compressed import suffix_of
 from bayeseval.readers.detect import notes_on_empty
-from bayeseval.readers.scans import DATABASE_SUFFIXES, SCANNED_SUFFIXES, open_engine
+from bayeseval.readers.scans import DATABASE_SUFFIXES, SCANNED_SUFFIXES, Engine, open_engine
 from bayeseval.readers.tabular import EmptyTableError, read_table
 from bayeseval.records.partials import Partials
 from bayeseval.records.remote import cache_folder
+from bayeseval.records.report import LoadReport, TableError
 from bayeseval.records.row_groups import group_rows, read_columns
 from bayeseval.records.row_tables import RowGroups
 from bayeseval.records.settings import TableMapping
@@ -156,19 +157,33 @@ def reduced_rows(
     for path in (*files, partials.folder):
         _refuse_undecodable(path)
     kept, warnings = _without_empty(files, folder=folder, others=others)
-    with open_engine(kept, memory=memory, folder=partials.folder) as engine:
-        rows, notes = read_columns(
-            engine,
-            kept,
-            folder=folder,
-            columns=settings.columns,
-            constants=settings.constants,
-            named_files=folder is not None,
-        )
-        groups = group_rows(engine, rows, partials, missing=settings.missing, progress=progress)
+    with open_engine(kept, memory=memory, folder=partials.folder, progress=progress) as engine:
+        try:
+            rows, notes = read_columns(
+                engine,
+                kept,
+                folder=folder,
+                columns=settings.columns,
+                constants=settings.constants,
+                named_files=folder is not None,
+            )
+            groups = group_rows(engine, rows, partials, missing=settings.missing, progress=progress)
+        except TableError as problem:
+            raise TableError(str(problem), _what_was_read(engine, warnings)) from problem
         if groups.unit is not None:
             notes = [*notes, groups.summary]
         yield groups, warnings, [*notes]
+
+
+def _what_was_read(engine: Engine, notes: Sequence[Note]) -> LoadReport:
+    """The report of files whose cells are refused."""
+    counts = (
+        engine.run(f"SELECT count(*) AS n FROM {scan.relation}", source=scan.source)
+        for scan in engine.scans
+    )
+    n_rows = sum(count["n"][0].as_py() for count in counts)
+    sources = tuple(scan.source for scan in engine.scans)
+    return LoadReport(sources, n_rows, n_rows, (), (), (), tuple(notes))
 
 
 def _without_empty(

@@ -9,9 +9,8 @@ from typing import Final
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 
-from bayeseval._text import brief, counted, shorten, show
+from bayeseval._text import counted, shorten, show
 from bayeseval.errors import InputError
 from bayeseval.readers.aggregates import is_aggregate
 from bayeseval.readers.columns import (
@@ -22,10 +21,11 @@ from bayeseval.readers.columns import (
     missing_columns,
     resolve_columns,
 )
-from bayeseval.readers.raw import Column, Dropped, RawTable, ReducedTable
+from bayeseval.readers.raw import Column, Dropped, RawTable, ReducedTable, object_array
 from bayeseval.readers.typed import TypedCells
 from bayeseval.records.cells import clean_labels, empty_cells, parse_numbers
 from bayeseval.records.coded import Coded, combined_key
+from bayeseval.records.unread_averages import refuse_averages
 
 __all__ = [
     "REDUCED",
@@ -37,10 +37,6 @@ __all__ = [
     "tasks_without_language",
 ]
 
-# Averages are told from scores by what they equal: in so many rows, up to rounding.
-_FEWEST_AVERAGES: Final = 3
-_MOST_AVERAGED: Final = 50
-_ROUNDED: Final = 1e-3
 #: Numbers of a row that stands for many: of its group, how many, and their range.
 REDUCED: Final = ("group", "rows", "lowest", "highest")
 _INTEGRAL: Final = re.compile(r"(-?[0-9]+)\.0+")
@@ -133,15 +129,20 @@ class _PartReader:
         self.used[our] = theirs
         table = self.table if rows is None else self.table.take(rows)
         clean = clean_labels(table.columns[theirs], table=table, column=theirs, name=our)
-        if clean.stripped:
+        stripped, normalised = clean.stripped, clean.normalised
+        if isinstance(table, ReducedTable):
+            cells = object_array(table.reduced_over.get(our, ()))
+            others = clean_labels(cells, table=table, column=theirs, name=our)
+            stripped, normalised = stripped + others.stripped, normalised + others.normalised
+        if stripped:
             self.notes.append(
-                f"blanks stripped from {counted(len(clean.stripped), our + ' label')}:"
-                f" {shorten(map(show, sorted(clean.stripped)), limit=4)}"
+                f"blanks stripped from {counted(len(stripped), our + ' label')}:"
+                f" {shorten(map(show, sorted(stripped)), limit=4)}"
             )
-        if clean.normalised:
+        if normalised:
             self.notes.append(
-                f"Unicode form made NFC in {counted(len(clean.normalised), our + ' label')}:"
-                f" {shorten(sorted(clean.normalised), limit=4)}"
+                f"Unicode form made NFC in {counted(len(normalised), our + ' label')}:"
+                f" {shorten(sorted(normalised), limit=4)}"
             )
         return clean.values
 
@@ -214,7 +215,8 @@ def read_part(table: RawTable, *, columns: Mapping[str, str | None]) -> Part:
         numbers |= {name: getattr(reader.table, name).astype(float) for name in REDUCED}
     used = set(reader.used.values())
     if "score" not in chosen.explicit:
-        _refuse_averages(reader, numbers["score"], used)
+        theirs = reader.used["score"]
+        refuse_averages(reader.table, numbers["score"], theirs=theirs, used=used)
     return Part(
         table=reader.table,
         labels=labels,
@@ -231,30 +233,6 @@ def read_part(table: RawTable, *, columns: Mapping[str, str | None]) -> Part:
 def _rows(table: RawTable) -> npt.NDArray[np.int64]:
     """How many rows of the file each row stands for."""
     return table.rows if isinstance(table, ReducedTable) else np.ones(len(table), dtype=np.int64)
-
-
-def _refuse_averages(reader: _PartReader, score: npt.NDArray[np.float64], used: set[str]) -> None:
-    """Refuse scores that are the averages of columns that are not read."""
-    table = reader.table
-    if len(table) < _FEWEST_AVERAGES:
-        return
-    columns = {}
-    for name in [name for name in table.columns if name not in used][:_MOST_AVERAGED]:
-        # What is text or empty somewhere is no score of every row.
-        numbers = pd.to_numeric(pd.Series(table.columns[name], dtype=object), errors="coerce")
-        if numbers.notna().all() and numbers.nunique() > 1:
-            columns[name] = numbers.to_numpy(np.float64)
-    if len(columns) < 2:
-        return
-    apart = np.abs(np.mean([*columns.values()], axis=0) - score).max()
-    if apart <= _ROUNDED * np.abs(score).max():
-        theirs = reader.used["score"]
-        raise InputError(
-            f"{table.source}, column {brief(theirs)!r}: these are the averages of "
-            f"{shorten([repr(brief(name)) for name in columns], limit=4)}, which would not be "
-            "read; write one row per score, with a column that names the task, or read the "
-            f"averages with {columns_argument(('score', theirs))}"
-        )
 
 
 def _drop_empty_rows(reader: _PartReader) -> None:

@@ -16,10 +16,11 @@ from bayeseval.readers.columns import (
     resolve_columns,
 )
 from bayeseval.readers.numbered import with_file_numbers, with_models_of_folders
-from bayeseval.readers.raw import RawTable, make_table
+from bayeseval.readers.raw import RawTable, make_table, with_constants
 from bayeseval.readers.scans import Engine, Scan, literal
 from bayeseval.readers.sql_texts import has_control, stripped
 from bayeseval.records.partials import Partials
+from bayeseval.records.report import TableError
 from bayeseval.records.row_batches import in_batches
 from bayeseval.records.row_queries import (
     NUMBERS,
@@ -30,6 +31,7 @@ from bayeseval.records.row_queries import (
 )
 from bayeseval.records.row_reading import Reading, listed
 from bayeseval.records.row_tables import RowGroups, place_files, put_together
+from bayeseval.records.unread_averages import refuse_averages_of_scan
 
 __all__ = ["UNITS", "group_rows", "not_reduced", "read_columns"]
 
@@ -78,11 +80,19 @@ def read_columns(
             cells={**scan.cells, **{name: literal(text) for name, text in added.items()}},
             kinds={**scan.kinds, **dict.fromkeys(added, "text")},
         )
-        found = resolve_columns([*scan.cells, *constants], source=scan.source, explicit=explicit)
+        try:
+            found = resolve_columns(
+                [*scan.cells, *constants], source=scan.source, explicit=explicit
+            )
+        except InputError as problem:
+            raise TableError(str(problem)) from problem
         ours = {our: theirs for our, theirs in found.ours.items() if theirs in scan.cells}
-        if "score" not in ours:
-            sample = _sample(engine, scan)
-            raise InputError(missing_columns(found, sample.columns, source=scan.source))
+        # Languages may yet come from the names of tasks.
+        if "score" not in ours or (found.missing and "language" not in found.missing):
+            sample = with_constants(_sample(engine, scan), constants)
+            raise TableError(missing_columns(found, sample.columns, source=scan.source))
+        if "score" not in explicit:
+            refuse_averages_of_scan(engine, scan, theirs=ours["score"], used=[*ours.values()])
         rows.append(TableRows(file, scan, ours, stub.derived))
     return rows, notes
 
@@ -127,12 +137,12 @@ def group_rows(
     )
     batches = in_batches(files)
     reading = Reading(engine, partials, files, batches, progress)
-    fingerprint = "" if unit is None else _dictionary(reading, unit)
+    fingerprint, changed = ("", {}) if unit is None else _dictionary(reading, unit)
     queries = {batch: grouping(batch.rows, keys, unit, missing) for batch in batches}
     paths = reading.reduced(queries, stage="reducing rows", depends_on=fingerprint)
     place_files(engine, batches, paths, source=reading.source)
     _refuse_bad(reading, keys)
-    return put_together(reading, unit, keys, tuple(missing))
+    return put_together(reading, unit, keys, tuple(missing), changed)
 
 
 def not_reduced(ours: Container[str], unit: str) -> list[str]:
@@ -178,18 +188,27 @@ def _without_empty(engine: Engine, one: TableRows, columns: Collection[str]) -> 
     return replace(one, ours=kept)
 
 
-def _dictionary(reading: Reading, unit: str) -> str:
-    """Number the units of all files in the table `dictionary`; a text that tells it from others."""
+def _dictionary(reading: Reading, unit: str) -> tuple[str, Mapping[int, list[str]]]:
+    """Number the units of all files in the table `dictionary`.
+
+    Returns
+    -------
+    fingerprint : str
+        A text that tells it from others.
+    changed : mapping of int to list of str
+        By number of the file, the labels that have blanks at their ends or are not in NFC.
+    """
     queries = {}
     for batch in reading.batches:
         scan, column = batch.rows.scan, batch.rows.ours.get(unit)
         if column is not None:
             queries[batch] = (
-                f"SELECT raw, bool_or(bad) AS bad FROM (SELECT {scan.label(column)} AS raw, "
-                f"{scan.bad_label(column)} AS bad FROM {scan.relation}) "
-                "WHERE raw IS NOT NULL GROUP BY raw"
+                f"SELECT place, raw, bool_or(bad) AS bad FROM (SELECT {batch.rows.place} AS place, "
+                f"{scan.label(column)} AS raw, {scan.bad_label(column)} AS bad "
+                f"FROM {scan.relation}) WHERE raw IS NOT NULL GROUP BY place, raw"
             )
-    labels = listed(reading.reduced(queries, stage=f"reading labels of {unit}s"))
+    paths = reading.reduced(queries, stage=f"reading labels of {unit}s")
+    labels = listed(paths)
     engine, source = reading.engine, reading.source
     wrong = engine.run(
         f"SELECT raw FROM {labels} WHERE bad OR length(raw) > {_MAX_LABEL} OR "
@@ -211,7 +230,20 @@ def _dictionary(reading: Reading, unit: str) -> str:
     sums = engine.run(
         "SELECT count(*) AS n, bit_xor(hash(raw, code)) AS h FROM dictionary", source=source
     ).to_pylist()
-    return str(sums)
+    odd = engine.run(
+        f"SELECT raw FROM dictionary WHERE raw <> {stripped('raw')} OR raw <> nfc_normalize(raw)",
+        source=source,
+    )
+    changed: dict[int, list[str]] = {}
+    for path, batch in zip(paths, queries, strict=True) if odd.num_rows else ():
+        found = engine.run(
+            f"SELECT place, raw FROM {listed([path])} WHERE raw <> {stripped('raw')} OR "
+            "raw <> nfc_normalize(raw)",
+            source=source,
+        )
+        for place, raw in zip(*(column.to_pylist() for column in found.columns), strict=True):
+            changed.setdefault(batch.files[place], []).append(raw)
+    return str(sums), changed
 
 
 def _refuse_bad(reading: Reading, keys: Sequence[str]) -> None:

@@ -18,6 +18,7 @@ from bayeseval.readers.columns import EXTRA_NUMBERS
 from bayeseval.readers.raw import Nested, RawTable, object_array
 from bayeseval.readers.scans import Engine, Scan, literal
 from bayeseval.records.cells import clean_labels, parse_numbers
+from bayeseval.records.report import TableError
 
 __all__ = [
     "BLOCK",
@@ -28,6 +29,7 @@ __all__ = [
     "TableRows",
     "grouping",
     "keyed_rows",
+    "python_cell",
     "refuse_label",
     "refuse_number",
 ]
@@ -163,15 +165,15 @@ def refuse_number(engine: Engine, one: TableRows, key: str, count: int) -> None:
     row, cell = found
     try:
         parse_numbers(
-            object_array([_python(cell, one, column)]),
+            object_array([python_cell(cell, one, column)]),
             table=_row(one, row),
             column=column,
             name=key,
         )
     except InputError as problem:
         others = f"; {counted(count, 'such cell')} in the file" if count > 1 else ""
-        raise InputError(f"{problem}{others}") from problem
-    raise InputError(f"{one.scan.source}, row {row}, column {column!r}: {key} is not a number")
+        raise TableError(f"{problem}{others}") from problem
+    raise TableError(f"{one.scan.at(row)}, column {column!r}: {key} is not a number")
 
 
 def refuse_label(engine: Engine, one: TableRows, key: str, text: str | None = None) -> None:
@@ -184,12 +186,15 @@ def refuse_label(engine: Engine, one: TableRows, key: str, text: str | None = No
     if found is None:
         return
     row, cell = found
-    cells = object_array([_python(cell, one, column)])
-    clean_labels(cells, table=_row(one, row), column=column, name=key)
-    raise InputError(f"{one.scan.source}, row {row}, column {column!r}: {key} is not text")
+    cells = object_array([python_cell(cell, one, column)])
+    try:
+        clean_labels(cells, table=_row(one, row), column=column, name=key)
+    except InputError as problem:
+        raise TableError(str(problem)) from problem
+    raise TableError(f"{one.scan.at(row)}, column {column!r}: {key} is not text")
 
 
-def _python(cell: Any, one: TableRows, column: str) -> Any:
+def python_cell(cell: Any, one: TableRows, column: str) -> Any:
     """A cell as the readers in memory have it."""
     if one.scan.kinds[column] == "json" and cell is not None:
         cell = json.loads(cell, parse_int=_whole_number)
@@ -202,7 +207,8 @@ def _whole_number(digits: str) -> int | str:
 
 
 def _row(one: TableRows, row: int) -> RawTable:
-    return RawTable(one.scan.source, "row", np.array([row]), {})
+    scan = one.scan
+    return RawTable(scan.source, scan.place, np.array(scan.numbers_in_file([row])), {})
 
 
 @dataclass(frozen=True, eq=False)
@@ -224,7 +230,7 @@ class Locator:
             for one in self.files:
                 place = self._row(one, labels, value)
                 if place is not None:
-                    return f"{one.scan.source}, row {place}"
+                    return one.scan.at(place)
         return str(self.files[0].scan.source)
 
     def _row(self, one: TableRows, labels: pd.DataFrame, score: float | None) -> int | None:

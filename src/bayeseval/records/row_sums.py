@@ -35,14 +35,15 @@ _SHARE: Final = 8
 
 
 def with_sums(
-    records: Records, groups: RowGroups, record_of_group: Index, *, progress: Progress | None
+    records: Records, groups: RowGroups | None, record_of_group: Index, *, progress: Progress | None
 ) -> Records:
     """Records with what the rows behind them say of items or bootstrap test sets.
 
     Parameters
     ----------
     records : Records
-    groups : RowGroups
+    groups : RowGroups or None
+        None where rows were not reduced: then there is nothing to add.
     record_of_group : array of int
         The record of each group; -1 for a group that is left out, as are those beyond its end.
     progress : callable, optional
@@ -53,6 +54,8 @@ def with_sums(
         If an item or a bootstrap test set is twice in a record, or some seeds of a cell lack
         bootstrap test sets of others.
     """
+    if groups is None:
+        return records
     cells = RowCells.of(records, groups, record_of_group, progress)
     refuse_repeats(cells)
     if groups.unit is None:

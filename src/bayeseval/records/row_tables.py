@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import re
-import unicodedata
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -18,7 +17,7 @@ from bayeseval.errors import InputError, argument
 from bayeseval.readers.raw import ReducedTable, object_array
 from bayeseval.readers.scans import Engine
 from bayeseval.records.moments import merged_pieces
-from bayeseval.records.row_queries import NUMBERS, STATE, Batch, Locator, TableRows
+from bayeseval.records.row_queries import STATE, Batch, Locator, TableRows
 from bayeseval.records.row_reading import Reading, listed
 
 if TYPE_CHECKING:
@@ -28,7 +27,6 @@ __all__ = ["RowGroups", "place_files", "put_together"]
 
 #: The label of the unit that stands for all of a group.
 _ALL: Final = "all"
-_INTEGRAL: Final = re.compile(r"(-?[0-9]+)\.0+")
 # What the labels of a group take of the memory that is allowed, in bytes.
 _BYTES: Final = 100
 # Of more groups those of files with the same columns are put together before they are labelled.
@@ -118,9 +116,22 @@ def place_files(
 
 
 def put_together(
-    reading: Reading, unit: str | None, keys: tuple[str, ...], missing: tuple[float, ...]
+    reading: Reading,
+    unit: str | None,
+    keys: tuple[str, ...],
+    missing: tuple[float, ...],
+    changed: Mapping[int, Sequence[str]] = MappingProxyType({}),
 ) -> RowGroups:
     """Number the groups of all files, and merge what the files say of each.
+
+    Parameters
+    ----------
+    reading : Reading
+    unit : str or None
+    keys : tuple of str
+    missing : tuple of float
+    changed : mapping of int to sequence of str
+        By number of the file, labels of the unit that are not as they are written.
 
     Raises
     ------
@@ -151,8 +162,8 @@ def put_together(
     distinct = engine.run(f"{select} ORDER BY ALL", source=source).to_pandas()
     if not len(distinct):
         raise InputError(f"{source}: the table has no rows")
-    group = _numbered(distinct, keys)
-    # Read by the query below, under this name.
+    # Labels that clean to the same one are one cell's where the table is put together.
+    group = np.arange(len(distinct))
     numbered = distinct.assign(g=group)
     engine.connection.register("numbered", numbered)
     engine.execute("CREATE TEMP TABLE raw_groups AS SELECT * FROM numbered", source=source)
@@ -163,10 +174,9 @@ def put_together(
         + " ORDER BY ALL",
         source=source,
     )
-    first = numbered.drop_duplicates("g").sort_values("g")
-    bare = _merged(rows, int(group.max()) + 1, RowGroups(reading, unit, keys, (), *_NONE, missing))
+    bare = _merged(rows, len(distinct), RowGroups(reading, unit, keys, (), *_NONE, missing))
     locate = Locator(engine, reading.files, keys, unit, missing, distinct, group)
-    return replace(bare, tables=_tables(bare, first, locate))
+    return replace(bare, tables=_tables(bare, numbered, locate, changed))
 
 
 _NONE: Final = (np.zeros(0),) * 5
@@ -205,23 +215,6 @@ def _in_parts(reading: Reading, keys: Sequence[str]) -> list[TableRows]:
     ]
 
 
-def _numbered(distinct: pd.DataFrame, keys: Sequence[str]) -> Index:
-    """The group of each set of labels; labels that clean to the same one are the same."""
-    clean = distinct[["part", *STATE]].copy()
-    for key in keys:
-        column = distinct[f"k_{key}"]
-        clean[key] = column if key in NUMBERS else column.map(lambda t, k=key: _clean(t, k))
-    group = clean.groupby(list(clean), dropna=False, sort=False).ngroup().to_numpy()
-    return np.asarray(group, dtype=np.int64)
-
-
-def _clean(text: object, key: str) -> str | None:
-    if not isinstance(text, str):
-        return None
-    label = unicodedata.normalize("NFC", text).strip()
-    return _INTEGRAL.sub(r"\1", label) if key == "seed" and _INTEGRAL.fullmatch(label) else label
-
-
 def _merged(rows: Any, n_groups: int, groups: RowGroups) -> RowGroups:
     """Counts, means, sums of squares and extremes of groups from those of their pieces."""
     group, n, mean, square, lowest, highest = (
@@ -243,7 +236,12 @@ def _merged(rows: Any, n_groups: int, groups: RowGroups) -> RowGroups:
     )
 
 
-def _tables(groups: RowGroups, first: pd.DataFrame, locate: Locator) -> list[ReducedTable]:
+def _tables(
+    groups: RowGroups,
+    first: pd.DataFrame,
+    locate: Locator,
+    changed: Mapping[int, Sequence[str]],
+) -> list[ReducedTable]:
     """One row per group, in one table for the files of a part."""
     tables = []
     for part in sorted({one.part for one in groups.files}):
@@ -252,6 +250,7 @@ def _tables(groups: RowGroups, first: pd.DataFrame, locate: Locator) -> list[Red
         if not len(rows):
             raise InputError(f"{own[0].scan.source}: the table has no rows")
         at = rows["g"].to_numpy(dtype=np.int64)
+        labels = [changed.get(i, ()) for i, one in enumerate(groups.files) if one.part == part]
         many = "" if len(own) == 1 else f" and {counted(len(own) - 1, 'more file')}"
         tables.append(
             ReducedTable(
@@ -266,6 +265,7 @@ def _tables(groups: RowGroups, first: pd.DataFrame, locate: Locator) -> list[Red
                 highest=groups.highest[at],
                 locate=locate,
                 files=tuple(one.scan.source for one in own),
+                reduced_over={} if groups.unit is None else {groups.unit: [*set().union(*labels)]},
             )
         )
     return tables

@@ -1,0 +1,281 @@
+"""Notes, warnings and refusals of rows out of core are those of the same rows in memory."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import bayeseval as be
+from bayeseval.errors import InputError
+from bayeseval.readers import rewritten
+from tests.records.reduced_tables import MEMORY, WRITERS
+
+# What it says of the reduction itself.
+SUMMARY = "while they were read"
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BAYESEVAL_CACHE", str(tmp_path / "cache"))
+
+
+def rows(unit: str | None = "item", n: int = 6, seeds: tuple[int, ...] = ()) -> pd.DataFrame:
+    """Scores of three models, three languages and two tasks, in any order."""
+    rng, found = np.random.default_rng(0), []
+    for model in ("m1", "m2", "m3"):
+        for language in ("de", "en", "sw"):
+            for task in ("t0", "t1"):
+                for seed in seeds or (None,):
+                    for one in range(n if unit else 1):
+                        row: dict[str, Any] = {"model": model, "language": language, "task": task}
+                        row |= {} if seed is None else {"seed": seed}
+                        row |= {unit: f"u{one}" if unit == "item" else one} if unit else {}
+                        right = float(rng.random() < 0.5)
+                        score = right if unit == "item" else round(0.5 + 0.1 * rng.normal(), 3)
+                        found.append(row | {"score": score})
+    return pd.DataFrame(found).sample(frac=1, random_state=1).reset_index(drop=True)
+
+
+def changed(frame: pd.DataFrame, *cells: tuple[str, int, Any]) -> pd.DataFrame:
+    """The rows with other cells: column, row and what stands there."""
+    frame = frame.astype(object)
+    for column, row, value in cells:
+        frame.loc[row, column] = value
+    return frame
+
+
+def repeated(frame: pd.DataFrame, row: int, *, at: int, **cells: Any) -> pd.DataFrame:
+    """The rows with one of them once more, as row `at`, with other cells."""
+    again = pd.DataFrame([frame.iloc[row].to_dict() | cells])
+    return pd.concat([frame.iloc[:at], again, frame.iloc[at:]]).reset_index(drop=True)
+
+
+def said(path: Path, memory: str | None, **options: Any) -> list[str]:
+    """What is said of a table: that it is refused, or the report."""
+    try:
+        report = be.load(path, memory=memory, **options).report
+    except InputError as problem:
+        return [f"{type(problem).__name__}: {problem}"]
+    notes = [str(note) for note in report.remarks if SUMMARY not in str(note)]
+    dropped = [f"{one.reason}: {one.counts}, first {one.first}" for one in report.dropped]
+    return [*notes, *dropped]
+
+
+def assert_same_words(path: Path, **options: Any) -> list[str]:
+    """Both ways say the same; what they say."""
+    words = said(path, None, **options)
+    assert said(path, MEMORY, **options) == words
+    return words
+
+
+def written(frame: pd.DataFrame, path: Path) -> Path:
+    """The rows as a file; a column of Parquet has one type."""
+    if path.suffix == ".parquet":
+        mixed = [name for name in frame if frame[name].dropna().map(type).nunique() > 1]
+        frame = frame.assign(
+            **{name: frame[name].map(str, na_action="ignore") for name in mixed}  # type: ignore[arg-type]
+        )
+    WRITERS[path.suffix](frame, path)
+    return path
+
+
+def _at_bound(frame: pd.DataFrame) -> pd.DataFrame:
+    full = frame["model"].eq("m1") | (frame["model"].eq("m2") & frame["language"].eq("de"))
+    return frame.assign(score=frame["score"].mask(full, 1.0))
+
+
+BOOTS: dict[str, tuple[Callable[[pd.DataFrame], pd.DataFrame], str]] = {
+    "at a bound": (_at_bound, "task 't0': 44 % of the scores (4 of 9) are 1, the highest"),
+    "some at a bound": (lambda f: f.assign(score=f["score"].mask(f["boot"] < 3, 0.0)), ""),
+    "all equal": (lambda f: f.assign(score=0.25), "task 't0': all 9 scores are 0.25"),
+    "one model": (
+        lambda f: f.assign(score=f["score"].mask(f["model"] == "m1", 0.5)),
+        "one score throughout for model m1 (6 times 0.5)",
+    ),
+    "far": (
+        lambda f: f.assign(score=100 * f["score"]).assign(
+            score=lambda g: g["score"].mask(g.index == 5, 9000.0)
+        ),
+        "column 'score', the mean with its other bootstrapped test sets)",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BOOTS)
+def test_warnings_of_bootstrapped_scores_are_those_of_their_means(
+    tmp_path: Path, name: str
+) -> None:
+    change, expected = BOOTS[name]
+    path = written(change(rows("boot", 8)), tmp_path / "rows.parquet")
+    warnings = [one for one in assert_same_words(path) if one.startswith("warning: ")]
+    assert len(warnings) == {"some at a bound": 0, "at a bound": 2}.get(name, 1)
+    assert any(expected in one for one in warnings) or not expected
+
+
+def test_a_copy_of_a_model_is_known_whatever_the_order_of_its_bootstraps(tmp_path: Path) -> None:
+    frame = rows("boot", 8)
+    copy = frame[frame["model"] == "m1"].assign(model="m9").sample(frac=1, random_state=3)
+    words = assert_same_words(written(pd.concat([frame, copy]), tmp_path / "rows.parquet"))
+    assert [one for one in words if "models m1, m9 have exactly the same scores" in one]
+
+
+def _german(frame: pd.DataFrame) -> int:
+    return int(frame.index[frame["language"] == "de"][0])
+
+
+ITEMS, BOOTED, SINGLE, SEEDED = rows(), rows("boot", 8), rows(None), rows(seeds=(1, 2))
+NOTES: dict[str, tuple[pd.DataFrame, str]] = {
+    "every item": (
+        ITEMS.assign(item=" " + ITEMS["item"]),
+        "blanks stripped from 6 item labels: ' u0', ' u1', ' u2', ' u3' and 2 more",
+    ),
+    "one item": (
+        changed(ITEMS, ("item", 3, "u9 "), ("item", 5, "u9")),
+        "blanks stripped from 1 item label: 'u9 '",
+    ),
+    "a model": (changed(ITEMS, ("model", 3, "m9 ")), "blanks stripped from 1 model label: 'm9 '"),
+    "one label in two spellings": (
+        ITEMS.assign(model=[f"{' ' * (i % 3)}{m}" for i, m in enumerate(ITEMS["model"])]),
+        "blanks stripped from 6 model labels: ' m1', ' m2', ' m3', ' m1' and 2 more",
+    ),
+    "a seed": (changed(SEEDED, ("seed", 3, "1 ")), "blanks stripped from 1 seed label: '1 '"),
+    "a form of Unicode": (
+        changed(ITEMS, ("item", 3, "e\u0301"), ("model", 5, "e\u0301"), ("model", 6, "\u00e9")),
+        "Unicode form made NFC in 1 item label: e\u0301",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", NOTES)
+def test_notes_on_labels_are_those_of_all_rows(tmp_path: Path, name: str) -> None:
+    frame, expected = NOTES[name]
+    words = assert_same_words(written(frame, tmp_path / "rows.jsonl"))
+    if name == "a model":
+        # A model with a single record tells nothing, but is read.
+        assert [one for one in words if expected in one]
+    else:
+        assert expected in words
+
+
+def test_notes_on_labels_name_their_files(tmp_path: Path) -> None:
+    for name, frame in (("a", ITEMS[:60]), ("b", changed(ITEMS[60:], ("item", 70, "u9 ")))):
+        written(frame, tmp_path / f"{name}.csv")
+    expected = f"{tmp_path / 'b.csv'}: blanks stripped from 1 item label: 'u9 '"
+    assert expected in assert_same_words(tmp_path)
+
+
+def _twice(frame: pd.DataFrame, column: str) -> pd.DataFrame:
+    return pd.concat([frame.assign(**{column: value}) for value in ("x", "y")])
+
+
+REFUSALS: dict[str, tuple[pd.DataFrame, str]] = {
+    "an item twice": (repeated(ITEMS, 3, at=20), "the two rows are identical: remove one of them"),
+    "another score": (repeated(ITEMS, 3, at=20, score=0.25), "has two scores, 0 and 0.25; keep"),
+    "the first of two": (
+        repeated(repeated(ITEMS, 30, at=40), 3, at=20),
+        "remove one of them; 2 cells have more than one score",
+    ),
+    "a bootstrap": (repeated(BOOTED, 3, at=20), " twice; the two rows are identical: remove"),
+    "no item": (repeated(SINGLE, 3, at=10, score=0.9), "or distinguish replicates by a seed"),
+    "a column of no items": (ITEMS.assign(item=None), "18 cells have more than one score"),
+    "a seed": (repeated(SEEDED, 3, at=20), "seed '1', item 'u2' has the score"),
+    "two names": (
+        repeated(ITEMS, _german(ITEMS), at=20, language="deu"),
+        "(written 'de' and 'deu')",
+    ),
+    "a setting": (_twice(ITEMS, "setting"), "column 'setting' tells them apart: columns="),
+    "a run": (
+        repeated(ITEMS.assign(run="a"), 3, at=20, run="z"),
+        "column 'run' tells them apart: columns={'seed': 'run'} as repetitions",
+    ),
+    "no task": (
+        repeated(ITEMS[ITEMS["task"] == "t0"].drop(columns="task"), 3, at=20),
+        "the table has no task column",
+    ),
+    "a score": (changed(ITEMS, ("score", 17, "n/a")), "score 'n/a' is not a number; leave"),
+    "scores": (
+        changed(ITEMS, ("score", 17, "x"), ("score", 27, "y")),
+        "score 'x' is not a number; correct it, or leave the cell empty if it is missing; 2 such",
+    ),
+    "a control character": (changed(ITEMS, ("item", 9, "a\x01b")), "U+0001; use a plain label"),
+    "a long item": (changed(ITEMS, ("item", 9, "x" * 600)), "is a label of 600 characters"),
+    "an item that is missing": (changed(ITEMS, ("item", 9, None)), "or remove the records without"),
+    "an error": (changed(ITEMS.assign(se=0.1), ("se", 9, "x")), "column 'se': se 'x' is not a"),
+    "a negative error": (ITEMS.assign(se=-0.1), "se -0.1 is below 0; 108 such rows"),
+    "bounds": (
+        ITEMS.assign(scale_min=0, scale_max=[1 + i % 2 for i in range(len(ITEMS))]),
+        "earlier in task 't1'; it is one value per task",
+    ),
+    "scales": (
+        SINGLE.assign(score=[s * (100 if i % 3 else 1) for i, s in enumerate(SINGLE["score"])]),
+        "task 't0' mixes scales: 4 scores",
+    ),
+    "no model": (ITEMS.rename(columns={"model": "foo"}), "name it with columns={'model': 'foo'}"),
+    "no score": (ITEMS.rename(columns={"score": "foo"}), "name it with columns={'score': 'foo'}"),
+    "averages": (
+        ITEMS.assign(a=ITEMS["score"] - 0.125, b=ITEMS["score"] + 0.125, c="x"),
+        "these are the averages of 'a', 'b', which would not be read",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REFUSALS)
+def test_refusals_are_those_of_all_rows(tmp_path: Path, name: str) -> None:
+    frame, expected = REFUSALS[name]
+    ending = (".csv", ".jsonl", ".parquet")[list(REFUSALS).index(name) % 3]
+    (words,) = assert_same_words(written(frame, tmp_path / f"rows{ending}"))
+    assert words.startswith("TableError: ") and expected in words
+
+
+def test_averages_are_known_where_their_first_rows_are_none(tmp_path: Path) -> None:
+    frame = ITEMS.assign(a=ITEMS["score"] - 0.125, b=ITEMS["score"] + 0.125)
+    words = assert_same_words(written(changed(frame, ("a", 99, None)), tmp_path / "rows.csv"))
+    assert not words[0].startswith("TableError")
+    path = written(frame, tmp_path / "rows.parquet")
+    assert not assert_same_words(path, columns={"score": "score"})[0].startswith("TableError")
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("rows.csv", "\n\nmodel,language,item,score,note\n{}\n\n{}"),
+        ("quoted.csv", 'model,language,item,score,note\n{},"a\nb"\n\n{}'),
+        ("rows.jsonl", "{}\n\n \n{}\n"),
+        ("rows.ndjson", "[{},\n{}]"),
+    ],
+)
+def test_lines_are_counted_as_in_memory(tmp_path: Path, name: str, content: str) -> None:
+    end = "" if name == "quoted.csv" else ","
+    cells = [("m1", "de", "i0", "0"), ("m1", "en", "i1", "1"), ("m2", "de", "i0", "bad")]
+    texts = [",".join(row) + (end if "csv" in name else "") for row in cells]
+    if "csv" not in name:
+        keys = ("model", "language", "item", "score")
+        texts = [json.dumps(dict(zip(keys, row, strict=True))) for row in cells]
+    first, others = texts[0], ("," if name.endswith("ndjson") else "") + "\n"
+    rest = others.join(f"{one}," if name == "quoted.csv" else one for one in texts[1:])
+    (tmp_path / name).write_text(content.replace("{}", first, 1).replace("{}", rest, 1))
+    place = {"rows.csv": "line 7", "quoted.csv": "line 6", "rows.jsonl": "line 5"}
+    expected = f"{tmp_path / name}, {place.get(name, 'record 3')}, column 'score': score 'bad'"
+    (words,) = assert_same_words(tmp_path / name)
+    assert expected in words
+
+
+@pytest.mark.parametrize("name", ["rows.csv", "rows.jsonl"])
+def test_rewriting_of_text_shows_its_progress(
+    tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rewritten, "_BATCH", 50)
+    path = written(ITEMS, tmp_path / name)
+    # A byte order mark, which Python reads.
+    path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes().replace(b"\n", b"\r\n", 1))
+    told: list[tuple[str, int, int]] = []
+    be.load(path, memory=MEMORY, progress=lambda *report: told.append(report[:3]))
+    n = len(ITEMS) + (name == "rows.csv")
+    stages = [one for one in told if one[0] == f"rewriting {name}"]
+    assert stages == [(f"rewriting {name}", done, n) for done in (50, 100, n)]
