@@ -400,10 +400,10 @@ def _unequal_variance(factor: str, fit: Situation) -> tuple[str, str]:
     if factor == names.TASK and fit.narrow and fit.likelihood in of_quantity("score"):
         # With sds by task it would have the largest weight in effects that all tasks share.
         meaning += (
-            f" Scores of {shorten(fit.narrow, limit=4)} vary far less than those of other tasks, as"
-            " they do near a bound, and so do differences between models and languages there:"
-            " leave them out if these differences are in question, because residual sds by task"
-            " would give them the largest weight."
+            f" Scores of {shorten(fit.narrow, limit=4)} vary less than half as much as those of"
+            " other tasks, as they do near a bound, and so do differences between models and"
+            " languages there: leave them out if these differences are in question, because"
+            " residual sds by task would give them the largest weight."
         )
         return meaning, fit.sensitivity(names.TASK)
     if (
