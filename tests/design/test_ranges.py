@@ -153,6 +153,13 @@ def test_a_task_may_vary_half_as_much_as_the_others(upper: float, warned: bool) 
     assert bool(_cautions(hard=(0.0, upper))) == warned
 
 
+@pytest.mark.parametrize(("n", "found"), [(8, ("hard",)), (7, ())])
+def test_a_few_scores_may_be_alike_by_chance(n: int, found: tuple[str, ...]) -> None:
+    scores = np.concatenate([np.linspace(0.0, 90.0, 20), np.linspace(0.0, 9.0, n)])
+    task = np.repeat([0, 1], [20, n])
+    assert narrow_tasks(scores, task, ("qa", "hard")) == found
+
+
 def test_tasks_far_from_a_bound_are_not_warned_of_in_mega_but_summaries_in_euroeval() -> None:
     narrow = {}
     for name in ("mega", "euroeval"):

@@ -35,6 +35,9 @@ _QUANTILE = 0.9
 # languages, 4 tasks) with effects of one task 0.3 times the others', and in 55 % with 0.45 times.
 # The smallest share in MEGA, of tasks far from any bound, is 0.58.
 _NARROW = 0.5
+# The sd of fewer independent scores is below half of the true one by chance in more than 3 % of
+# tables (chi-square distribution).
+_LEAST_SCORES = 8
 _VARY_LESS = " vary less than half as much as those of other tasks, as they do near a bound"
 # Tasks that a message lists to be left out.
 _MOST_LISTED = 12
@@ -146,7 +149,8 @@ def _described(records: Records, task: int) -> str:
 def narrow_tasks(scores: Floats, task: Index, tasks: Sequence[str]) -> tuple[str, ...]:
     """Tasks whose scores vary less than half as much as those of others, as they do near a bound.
 
-    The sd of their scores is below half the median of the tasks' sds.
+    The sd of their scores, of which there are at least eight, is below half the median of the
+    tasks' sds.
 
     Parameters
     ----------
@@ -154,10 +158,11 @@ def narrow_tasks(scores: Floats, task: Index, tasks: Sequence[str]) -> tuple[str
     task : ndarray of int, shape (n_records,)
     tasks : sequence of str
     """
-    n = np.maximum(np.bincount(task, minlength=len(tasks)), 1)
-    off = scores - (np.bincount(task, scores, len(tasks)) / n)[task]
-    sds = np.sqrt(np.bincount(task, off**2, len(tasks)) / n)
-    return tuple(name for name, sd in zip(tasks, sds, strict=True) if sd < _NARROW * np.median(sds))
+    n = np.bincount(task, minlength=len(tasks))
+    off = scores - (np.bincount(task, scores, len(tasks)) / np.maximum(n, 1))[task]
+    sds = np.sqrt(np.bincount(task, off**2, len(tasks)) / np.maximum(n - 1, 1))
+    is_narrow = (sds < _NARROW * np.median(sds)) & (n >= _LEAST_SCORES)
+    return tuple(name for name, narrow in zip(tasks, is_narrow, strict=True) if narrow)
 
 
 def warn_of_narrow_tasks(scores: Floats, task: Index, tasks: Sequence[str]) -> list[Caution]:
