@@ -101,7 +101,7 @@ def test_every_public_function_explains_wrong_calls(name: str) -> None:
 def test_no_text_names_an_option_without_asking_who_reads_it() -> None:
     """Texts with an option of ours stand in calls that choose the wording."""
     # The command line itself; mexa, which is a command only; commands to type; Graphviz.
-    elsewhere = {"cli", "mexa", "advice.py", "bibliography.py"}
+    elsewhere = {"cli", "mexa", "situation.py", "bibliography.py"}
     stray = []
     for path in sorted(_SOURCES.rglob("*.py")):
         if elsewhere.isdisjoint(path.relative_to(_SOURCES).parts):

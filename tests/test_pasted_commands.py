@@ -15,7 +15,7 @@ import pytest
 
 import bayeseval as be
 from bayeseval.calibration.run import PreparedCalibration
-from bayeseval.checks.advice import Situation
+from bayeseval.checks.situation import Situation
 from bayeseval.cli import main
 from bayeseval.comparison import PreparedComparison, PreparedHoldout, scores
 from bayeseval.design import build_design

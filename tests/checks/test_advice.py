@@ -8,12 +8,14 @@ import shlex
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
-from bayeseval.checks.advice import Situation, advised
+from bayeseval.checks.advice import advised_together
 from bayeseval.checks.container import Check
+from bayeseval.checks.situation import Situation
 from bayeseval.design import build_design, identified_interactions
 from bayeseval.errors import addressing_command_line
 from bayeseval.records import Records
@@ -44,7 +46,7 @@ FIT = Situation(
 
 
 def advice(name: str, fit: Situation, status: str = "fail") -> Check:
-    return advised(Check(name, status), fit)  # type: ignore[arg-type]
+    return advised_together([Check(name, status)], fit)[0]  # type: ignore[arg-type]
 
 
 @pytest.fixture(autouse=True)
@@ -160,7 +162,7 @@ def test_models_follow_from_what_is_alike_and_from_what_was_fitted() -> None:
     # It would let a task with compressed effects decide those of all.
     near_zero = advice("equal_variance_task", replace(crossed, narrow=("hard",)))
     assert near_zero.command.endswith("--model crossed --drop task")
-    assert "Scores of hard vary far less than those of other tasks" in near_zero.meaning
+    assert "Scores of hard vary less than half as much as those of other tasks" in near_zero.meaning
     # A spec of one's own has no name that a command could take.
     mine = replace(FIT, model="mine", terms=("model:task",))
     assert models_of(advice("independence", mine).command) == ["crossed"]
@@ -226,15 +228,157 @@ def test_scores_beyond_bounds_are_answered_with_bounds_and_the_terms_of_the_mode
     lines = f"'likelihood: beta', 'interactions: [{', '.join(TWO_WAY)}]'."
     found = advice("outside_bounds", crossed)
     assert found.meaning.endswith(lines)
-    assert models_of(found.command) == ["crossed", "logit", "bounded"]
+    assert models_of(found.command) == ["beta_interactions.yaml"]
     assert "a spec of your own" not in advice("outside_bounds", FIT).meaning
+    # Where no score is at a bound, normal logits are exact and fast.
+    inside = advice("outside_bounds", replace(crossed, inside=True))
+    assert inside.meaning.endswith(lines.replace("beta", "logit_normal"))
+    # Likelihoods with bounds refuse standard errors in score units, and seeds.
+    known = advice("outside_bounds", replace(crossed, errors=True))
+    assert models_of(known.command) == ["crossed", "logit", "bounded"]
+    assert known.meaning.endswith("leave the errors out, and average the seeds, to fit one.")
     # A language at a floor: heavier tails would not help.
     assert "robust" in advice("sd_by_language", crossed).command
     flat = advice("sd_by_language", replace(crossed, crowded=True))
-    assert models_of(flat.command) == ["crossed", "logit", "bounded"]
-    assert flat.meaning.endswith(
-        " Scores at a bound vary less than others, which needs a model with bounds."
+    assert flat.command == found.command
+    assert (
+        " Scores at a bound vary less than others, which needs a model with bounds. The shipped "
+        "models with interactions have no bounds; a spec of your own can have both. Write these"
+    ) in flat.meaning
+    plain = advice("sd_by_language", replace(FIT, alike=(), identified=(), crowded=True))
+    assert models_of(plain.command) == ["additive", "logit", "bounded"]
+
+
+NEAR_ZERO = replace(FIT, model="crossed", terms=TWO_WAY, alike=(), narrow=("hard",), inside=True)
+COMPRESSED = (
+    " Scores of hard vary less than half as much as those of other tasks, as they do near a bound, "
+    "and so do differences between models and languages there: residual sds by task {} them the "
+    "largest weight. {}"
+)
+UNDONE = "A likelihood with bounds undoes this."
+LEFT_OUT = "Leave them out if these differences are in question."
+
+
+def test_a_task_near_a_bound_is_answered_with_normal_logits_and_the_terms_of_the_model() -> None:
+    spec = (
+        " The shipped models with interactions have no bounds; a spec of your own can have both. "
+        "Write these lines to logit_normal_interactions.yaml, and give the file to --model: 'name: "
+        "logit_normal_interactions', 'likelihood: logit_normal', "
+        f"'interactions: [{', '.join(TWO_WAY)}]'."
     )
+    fitted = "bayeseval fit --benchmark 'my scores.csv' --model logit_normal_interactions.yaml"
+    found = advice("equal_variance_task", NEAR_ZERO)
+    assert found.meaning.endswith(COMPRESSED.format("would give", UNDONE) + spec)
+    assert found.command == fitted
+    # A fit of by_task has them by now; its residuals may be correlated for this reason.
+    by_task = replace(NEAR_ZERO, model="by_task", residual_by="task", alike=("model:language",))
+    found = advice("independence", by_task)
+    assert found.meaning.endswith(COMPRESSED.format("give", UNDONE) + spec)
+    assert found.command == fitted
+    # Another model has other reasons.
+    crossed = advice("independence", replace(by_task, residual_by=None))
+    assert ("Scores of hard" in crossed.meaning, "logit" in crossed.command) == (False, False)
+    # The shipped model suffices without interactions.
+    additive = advice("equal_variance_task", replace(NEAR_ZERO, model="additive", terms=()))
+    assert additive.meaning.endswith(COMPRESSED.format("would give", UNDONE))
+    assert models_of(additive.command) == ["additive", "logit"]
+
+
+@pytest.mark.parametrize(
+    "unfit", [{"inside": False}, {"errors": True}, {"bounded": False}, {"covariates": ("mexa",)}]
+)
+def test_a_task_near_a_bound_that_logits_do_not_suit_is_left_out(unfit: dict[str, Any]) -> None:
+    covariate = "mexa" if "covariates" in unfit else ""
+    for name, residual_by in (("equal_variance_task", None), ("independence", "task")):
+        fit = replace(NEAR_ZERO, residual_by=residual_by, covariate=covariate, **unfit)
+        found = advice(name, fit)
+        give = "would give" if residual_by is None else "give"
+        assert found.meaning.endswith(COMPRESSED.format(give, LEFT_OUT))
+        assert "--model crossed --drop task" in found.command
+
+
+def test_what_several_checks_ask_for_is_in_one_spec() -> None:
+    logit = replace(FIT, model="logit", likelihood="logit_normal", alike=TWO_WAY[:1])
+    checks = [
+        Check("calibration", "warn"),
+        Check("equal_variance_model", "warn", p=0.02),
+        Check("equal_variance_task", "fail", p=0.004),
+        Check("independence", "fail", p=0.001),
+        Check("influential_records", "warn"),
+        Check("outside_bounds", "pass"),
+    ]
+    calibrated, by_model, by_task, alike, influential, bounds = advised_together(checks, logit)
+    command = "bayeseval fit --benchmark 'my scores.csv' --model logit_normal_by_task.yaml"
+    assert {one.command for one in (calibrated, by_task, alike)} == {command}
+    assert by_task.meaning.endswith(
+        " The shipped models with interactions have no bounds; a spec of your own can have both, "
+        "and residual_by: task. Write these lines to logit_normal_by_task.yaml, and give the file "
+        "to --model: 'name: logit_normal_by_task', 'likelihood: logit_normal', 'interactions: "
+        "[language:task]', 'residual_by: task'."
+    )
+    for one in (calibrated, alike):
+        assert one.meaning.endswith(" The spec given at 'equal variance task' is for this, too.")
+    # A spec has residual sds by one factor.
+    assert by_model.meaning.endswith("residual_by: model in place of residual_by: task.")
+    assert by_model.command == ""
+    # It is about records, not about the model.
+    assert influential.command.endswith("--model logit --drop outliers=3")
+    assert (bounds.meaning, bounds.command) == ("", "")
+    # Sds by task that the fit has are kept.
+    kept = replace(logit, residual_by="task")
+    assert models_of(advice("independence", kept).command) == ["logit_normal_by_task.yaml"]
+    assert "'residual_by: task'" in advice("independence", kept).meaning
+
+
+def test_a_spec_has_the_terms_that_residuals_indicate_and_does_not_hide_heavy_tails() -> None:
+    crossed = replace(FIT, model="crossed", terms=TWO_WAY, alike=(THREE_WAY,))
+    warned = [Check(name, "warn") for name in ("calibration", "outside_bounds", "independence")]
+    calibrated, beyond, alike = advised_together(warned, crossed)
+    assert models_of(calibrated.command) == ["crossed", "dataset", "robust"]
+    assert models_of(beyond.command) == models_of(alike.command) == ["beta_interactions.yaml"]
+    assert beyond.meaning.endswith(f"'interactions: [{', '.join((*TWO_WAY, THREE_WAY))}]'.")
+    assert alike.meaning.endswith(" The spec given at 'outside bounds' is for this, too.")
+    # Without bounds in question, the shipped model has the term.
+    assert models_of(advice("independence", crossed).command) == ["dataset"]
+
+
+FITS = (
+    FIT,
+    NEAR_ZERO,
+    replace(NEAR_ZERO, model="by_task", residual_by="task", alike=("model:language",)),
+    replace(NEAR_ZERO, inside=False, crowded=True),
+    replace(FIT, model="mine", identified=TWO_WAY[:1], terms=TWO_WAY[:1]),
+    replace(FIT, model="mine", identified=TWO_WAY[:1], alike=TWO_WAY[:1]),
+    replace(FIT, model="robust", likelihood="student_t", terms=TWO_WAY),
+    replace(FIT, model="logit", likelihood="logit_normal", alike=TWO_WAY[1:]),
+    replace(FIT, model="mine", likelihood="logit_normal", residual_by="task"),
+    replace(FIT, model="bounded", likelihood="beta", alike=()),
+)
+
+
+@pytest.mark.parametrize("fit", FITS, ids=lambda fit: f"{fit.model} {fit.likelihood}")
+def test_whatever_checks_warn_one_spec_is_advised_and_can_be_fitted(
+    fit: Situation, tmp_path: Path
+) -> None:
+    records = simulate("logit", n_tasks=5, seed=2).records
+    rng = np.random.default_rng(0)
+    written: set[str] = set()
+    for _ in range(200):
+        statuses = rng.choice(["pass", "warn", "fail"], size=len(CHECKS), p=[0.6, 0.2, 0.2])
+        checks = [
+            Check(name, status, p=p)
+            for name, status, p in zip(CHECKS, statuses, rng.random(len(CHECKS)), strict=True)
+        ]
+        found = advised_together(checks, fit)
+        files = {word for one in found for word in one.command.split() if word.endswith(".yaml")}
+        given = [m for m in (one.meaning for one in found) if "Write these lines" in m]
+        assert (len(files), len(given)) in {(0, 0), (1, 1)}
+        written |= {";".join(re.findall("'([a-z_]+: [^']*)'", meaning)) for meaning in given}
+    assert written
+    for number, lines in enumerate(sorted(written)):
+        path = tmp_path / f"{number}.yaml"
+        path.write_text("\n".join(lines.split(";")), encoding="utf-8")
+        build_design(records, load_spec(path))
 
 
 def test_without_bounds_of_every_task_the_next_step_is_to_declare_them() -> None:

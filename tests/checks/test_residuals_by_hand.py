@@ -13,7 +13,7 @@ from scipy import special, stats
 
 from bayeseval import names
 from bayeseval.checks import calibration, realised, residuals
-from bayeseval.checks.advice import Situation, advised
+from bayeseval.checks.advice import advised_together
 from bayeseval.checks.calibration import calibration_check, influence_check, left_out
 from bayeseval.checks.connections import connection_check
 from bayeseval.checks.container import Check, p_text
@@ -27,6 +27,7 @@ from bayeseval.checks.residuals import (
     range_checks,
     residual_checks,
 )
+from bayeseval.checks.situation import Situation
 from bayeseval.checks.uniformity import GRID, counts, distance, independent_counts
 from bayeseval.design import build_design, identified_interactions
 from bayeseval.errors import addressing_command_line
@@ -769,7 +770,7 @@ SITUATION = Situation(
 def test_what_correlated_and_unequal_residuals_mean() -> None:
     def said(name: str, **more: Any) -> tuple[str, str]:
         with addressing_command_line():
-            found = advised(Check(name, "warn"), replace(SITUATION, **more))
+            (found,) = advised_together([Check(name, "warn")], replace(SITUATION, **more))
         return found.meaning, found.command
 
     narrow = (

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from bayeseval import load
-from bayeseval.design import build_design
+from bayeseval.design import build_design, narrow_tasks
 from bayeseval.errors import DesignError, addressing_command_line
 from bayeseval.records import Records, Units
 from bayeseval.spec import load_spec
@@ -136,18 +136,41 @@ def test_the_advice_works_when_followed(tmp_path: Path) -> None:
 
 def test_a_task_near_a_bound_decides_no_model_with_residual_sds_by_task_unnoticed() -> None:
     """Its residual sd is the smallest, and its effects are compressed."""
-    table = frame(qa=(30.0, 90.0), nli=(20.0, 80.0), mt=(10.0, 60.0), hard=(0.0, 4.0))
-    records = Records.from_frame(table, name="t", units=(0, 100))
-    (warning,) = [n for n in build_design(records, load_spec("by_task")).notes if "vary" in n]
-    assert warning.startswith(
-        "warning: the scores of task 'hard' vary far less than those of the other tasks, as they do"
-    )
-    assert (
-        "leave them out (drop={'task': ['hard']}), or fit a model with one residual sd" in warning
-    )
+    assert _cautions(hard=(0.0, 4.0)) == [
+        "warning: the scores of task 'hard' vary less than half as much as those of other tasks, "
+        "as they do near a bound, and so do the differences between models and languages there; "
+        "with residual sds by task these scores have the largest weight, and all differences, sds "
+        "of gaps and variance components come out too small: leave them out (drop={'task': "
+        "['hard']}), or fit a model with one residual sd"
+    ]
     # One residual sd gives every score the same weight.
-    assert not [n for n in build_design(records, load_spec("crossed")).notes if "vary" in n]
-    # A task may vary less than others.
-    usual = frame(qa=(30.0, 90.0), nli=(20.0, 80.0), mt=(10.0, 60.0), easy=(60.0, 80.0))
-    records = Records.from_frame(usual, name="t", units=(0, 100))
-    assert not [n for n in build_design(records, load_spec("by_task")).notes if "vary" in n]
+    assert _cautions("crossed", hard=(0.0, 4.0)) == []
+
+
+@pytest.mark.parametrize(("upper", "warned"), [(26.9, True), (28.1, False), (60.0, False)])
+def test_a_task_may_vary_half_as_much_as_the_others(upper: float, warned: bool) -> None:
+    # The ranges of the others are 60, 60 and 50: the median of all four is 55.
+    assert bool(_cautions(hard=(0.0, upper))) == warned
+
+
+@pytest.mark.parametrize(("n", "found"), [(8, ("hard",)), (7, ())])
+def test_a_few_scores_may_be_alike_by_chance(n: int, found: tuple[str, ...]) -> None:
+    scores = np.concatenate([np.linspace(0.0, 90.0, 20), np.linspace(0.0, 9.0, n)])
+    task = np.repeat([0, 1], [20, n])
+    assert narrow_tasks(scores, task, ("qa", "hard")) == found
+
+
+def test_tasks_far_from_a_bound_are_not_warned_of_in_mega_but_summaries_in_euroeval() -> None:
+    narrow = {}
+    for name in ("mega", "euroeval"):
+        table = load(name).table
+        task, tasks = pd.factorize(table["task"])
+        narrow[name] = narrow_tasks(table["score"].to_numpy(), task, list(tasks))
+    assert narrow == {"mega": (), "euroeval": ("summarization:chr_f3pp",)}
+
+
+def _cautions(model: str = "by_task", **task: tuple[float, float]) -> list[str]:
+    table = frame(qa=(30.0, 90.0), nli=(20.0, 80.0), mt=(10.0, 60.0), **task)
+    records = Records.from_frame(table, name="t", units=(0, 100))
+    notes = build_design(records, load_spec(model)).notes
+    return [str(note) for note in notes if "vary less" in str(note)]

@@ -11,7 +11,7 @@ import pytest
 import bayeseval as be
 from bayeseval.design import build_design
 from bayeseval.errors import DesignError
-from bayeseval.fitting.report.evenness import evenness_sentences, patterns_of, without_evenness
+from bayeseval.fitting.report.evenness import evenness_sentences, notes_on_gaps, without_evenness
 from bayeseval.fitting.report.sentences import (
     leading_sentence,
     listed,
@@ -377,8 +377,7 @@ def test_gaps_that_follow_no_pattern_are_said_to_count_as_noise() -> None:
     ranking = pd.DataFrame({"model": list("abc"), "gap_sd_languages_mean": [1.0, 2.0, 3.0]})
     pairs = pd.DataFrame({"quantity": ["gap_sd_languages"] * 3, "p_a_better": [0.5] * 3})
     run = {"spec": {"interactions": ["language:task"], "low_rank": {"model:language": 2}}}
-    assert patterns_of(run) == 2
-    assert evenness_sentences(ranking, pairs, patterns=2) == [
+    assert evenness_sentences(ranking, pairs, notes=notes_on_gaps(run)) == [
         "No two models can be told apart in how even they are over languages.",
         "These gaps follow 2 patterns over languages, which models have more or less of. Others "
         "count as noise: where gaps are of another kind, the sds are too small, whatever their "
@@ -386,8 +385,8 @@ def test_gaps_that_follow_no_pattern_are_said_to_count_as_noise() -> None:
     ]
     # The full interaction takes up gaps of any kind.
     run["spec"]["interactions"] = ["model:language"]
-    assert patterns_of(run) == 0
-    assert patterns_of({}) == 0
+    assert notes_on_gaps(run) == []
+    assert notes_on_gaps({}) == []
 
 
 def test_lists_of_names() -> None:

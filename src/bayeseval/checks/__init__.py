@@ -15,7 +15,7 @@ import xarray as xr
 from bayeseval import names
 from bayeseval._random import generator
 from bayeseval._typing import Floats
-from bayeseval.checks.advice import Situation, advised
+from bayeseval.checks.advice import advised_together
 from bayeseval.checks.blocks import fewer
 from bayeseval.checks.calibration import calibration_check, influence_check, left_out
 from bayeseval.checks.connections import connection_check
@@ -34,6 +34,7 @@ from bayeseval.checks.residuals import (
     range_checks,
     residual_checks,
 )
+from bayeseval.checks.situation import Situation
 from bayeseval.design import Design
 from bayeseval.errors import BayesevalError
 from bayeseval.estimands import read_arrays
@@ -135,6 +136,7 @@ def run_checks(
         alike=alike,
         outliers=n_outliers,
         crowded=limits is not None and is_crowded(arrays, sds, limits),
+        inside=limits is not None and _all_between(limits, arrays.score),
     )
     details = {
         "calibration": ecdf,
@@ -160,7 +162,7 @@ def run_checks(
         ),
     ]
     return Checks.of(
-        [advised(check, situation) for check in checks],
+        advised_together(checks, situation),
         {name: part for name, part in details.items() if len(part)},
     )
 
@@ -210,6 +212,12 @@ def _limits(arrays: PosteriorArrays, bounds: Bounds) -> tuple[Floats, Floats] | 
     if np.isinf(lower).all() and np.isinf(upper).all():
         return None
     return lower[task_of_record], upper[task_of_record]
+
+
+def _all_between(limits: tuple[Floats, Floats], scores: Floats) -> bool:
+    """Whether no score is at a bound, and every one has two."""
+    lower, upper = limits
+    return bool(((lower < scores) & (scores < upper) & np.isfinite(upper - lower)).all())
 
 
 def _labels(arrays: PosteriorArrays) -> pd.DataFrame:

@@ -2,280 +2,185 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cache
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
-from bayeseval import names
-from bayeseval._text import shell_quoted, shorten
-from bayeseval.checks.connections import unconnected_share
-from bayeseval.checks.container import Check
-from bayeseval.design import identified_interactions, narrow_tasks
-from bayeseval.errors import wording
-from bayeseval.estimands.container import PosteriorArrays
-from bayeseval.families import FAMILIES, of_quantity, scale_names
-from bayeseval.spec import AUTO, list_models
+import numpy as np
 
-__all__ = ["Situation", "advised"]
+from bayeseval import names
+from bayeseval._text import shorten
+from bayeseval.checks.container import Check
+from bayeseval.checks.situation import BOUNDED, INTERACTIONS, OwnSpec, Situation
+from bayeseval.families import FAMILIES, of_quantity, scale_names
+
+__all__ = ["advised_together"]
 
 _MANY_UNCONNECTED: Final = 0.05
-# From the smallest model up.
-_FULLER: Final = ("interaction", "crossed", "dataset")
-_INTERACTIONS: Final[Mapping[str, tuple[str, ...]]] = {
-    "interaction": ("language:task",),
-    "crossed": ("language:task", "model:task", "model:language"),
-    "dataset": ("language:task", "model:task", "model:language", "model:language:dataset"),
-}
-# Shipped models of likelihoods that know the bounds of the scores; none has interactions.
-_BOUNDED: Final[Mapping[str, str]] = {
-    **dict.fromkeys(of_quantity("share"), "bounded"),
-    **dict.fromkeys(of_quantity("logit"), "logit"),
-    **dict.fromkeys(of_quantity("count"), "counts"),
-}
 # Likelihoods without a residual sd that could differ by level.
 _WITHOUT_SD: Final = tuple(family for family in FAMILIES if not scale_names((family,)))
 # Checks that may fail for lack of interactions.
 _BY_INTERACTIONS: Final = ("independence", "calibration", "sd_by_language", "residual_normality")
+_EQUAL_VARIANCE: Final = "equal_variance_"
 
 
-@dataclass(frozen=True)
-class Situation:
-    """Properties of the checked fit on which the recommended next step depends.
+def advised_together(checks: Sequence[Check], fit: Situation) -> list[Check]:
+    """Add meaning and next command to the checks that warn or fail.
 
-    Attributes
+    What they ask for that no shipped model has is in one spec, because a user can fit only one
+    model next. The first check that asks for it, in the order of the output, has its lines.
+
+    Parameters
     ----------
-    benchmark : str
-        Value of ``--benchmark``.
-    model : str
-        Value of ``--model``: a shipped name, ``auto``, or the name of the user's own spec.
-    terms : tuple of str
-        Its interactions.
-    identified : tuple of str
-        Interactions that the table identifies.
-    likelihood : str
-        ``normal``, ...; ``mixed`` where tasks differ.
-    residual_by : str or None
-        Factor by which residual sds differ.
-    bounded : bool
-        Whether the scores of all tasks have two bounds.
-    alike : tuple of str
-        Terms within whose cells residuals are correlated.
-    outliers : int
-        Number of outlying records.
-    options : str
-        Further options on reading the table, as a shell takes them: ``--mapping units.yaml``.
-    covariates : tuple of str
-        Its covariates.
-    covariate : str
-        Value of ``--covariate``; empty where there is none to give.
-    unconnected : float
-        Share of the pairs of models without a common language-task pair.
-    crowded : bool
-        Whether the language whose sd the model predicts worst has its scores at a bound.
+    checks : sequence of Check
+        All checks of a fit.
+    fit : Situation
+        Of this fit.
     """
+    warned = [check for status in ("fail", "warn") for check in checks if check.status == status]
+    spec = _spec_for(warned, fit)
+    asking = [check.name for check in warned if spec is not None and _helps(spec, check.name, fit)]
+    found = []
+    for check in checks:
+        if check.status not in ("fail", "warn"):
+            found.append(check)
+            continue
+        meaning, command = _advice(check.name, fit, spec)
+        if spec is not None and check.name in asking:
+            how, command = fit.own_spec(spec)
+            meaning += (
+                f"{_why(spec, fit)}{how}"
+                if check.name == asking[0]
+                else f" The spec given at '{asking[0].replace('_', ' ')}' is for this, too."
+            )
+        found.append(replace(check, meaning=meaning, command=command))
+    return found
 
-    benchmark: str
-    model: str
-    terms: tuple[str, ...]
-    identified: tuple[str, ...]
-    likelihood: str
-    residual_by: str | None
-    bounded: bool
-    alike: tuple[str, ...] = ()
-    outliers: int = 0
-    options: str = ""
-    covariates: tuple[str, ...] = ()
-    covariate: str = ""
-    unconnected: float = 0.0
-    crowded: bool = False
-    narrow: tuple[str, ...] = ()
 
-    @classmethod
-    def of(
-        cls,
-        arrays: PosteriorArrays,
-        *,
-        benchmark: str,
-        model: str,
-        bounded: bool,
-        alike: Sequence[str],
-        outliers: int,
-        options: str = "",
-        covariate: str = "",
-        crowded: bool = False,
-    ) -> Situation:
-        """Read terms, noise and counts off a fit."""
-        sizes = {factor: len(labels) for factor, labels in arrays.levels.items()}
-        return cls(
-            benchmark=benchmark,
-            model=model,
-            terms=tuple(cells.term for cells in arrays.cells),
-            identified=identified_interactions(arrays.index, sizes),
-            likelihood=arrays.likelihood,
-            residual_by=arrays.residual_by,
-            bounded=bounded,
-            alike=tuple(alike),
-            outliers=outliers,
-            options=options,
-            covariates=tuple(slope.name for slope in arrays.slopes),
-            covariate=covariate,
-            unconnected=unconnected_share(arrays.index, sizes),
-            crowded=crowded,
-            narrow=narrow_tasks(arrays.score, arrays.index[names.TASK], arrays.levels[names.TASK]),
-        )
+def _spec_for(warned: Sequence[Check], fit: Situation) -> OwnSpec | None:
+    """One spec with all that some checks ask for; None where shipped models have it."""
+    # Another spec would lose the covariate.
+    if fit.covariates:
+        return None
+    wanted = {check.name for check in warned}
+    likelihood = _likelihood_for(wanted, fit)
+    more = fit.lacking(fit.alike) if "independence" in wanted else ()
+    if fit.likelihood in BOUNDED and not wanted.isdisjoint(_BY_INTERACTIONS):
+        # No shipped model with bounds has more terms to compare.
+        more = more or fit.lacking(fit.alike) or fit.lacking(INTERACTIONS["crossed"])
+    terms = (*fit.terms, *more)
+    if likelihood != fit.likelihood:
+        # Residual sds that differ on one scale may be equal on the other.
+        return OwnSpec(likelihood, terms) if terms else None
+    by_p = sorted(warned, key=lambda check: 1.0 if np.isnan(check.p) else check.p)
+    factors = [
+        check.name.removeprefix(_EQUAL_VARIANCE)
+        for check in by_p
+        if check.name.startswith(_EQUAL_VARIANCE)
+    ]
+    residual_by = next((f for f in factors if _needs_own_spec(f, fit)), None)
+    if residual_by is None and (likelihood not in BOUNDED or not more):
+        return None
+    return OwnSpec(likelihood, terms, residual_by or fit.residual_by)
 
-    def has(self, shipped: str) -> bool:
-        """Whether a shipped model of these interactions can be fitted to the table."""
-        return set(_INTERACTIONS[shipped]) <= set(self.identified)
 
-    def fuller(self, wanted: Sequence[str] = ()) -> str | None:
-        """The smallest model with more terms than this one, including those wanted.
+def _likelihood_for(wanted: Collection[str], fit: Situation) -> str:
+    """The likelihood that some checks ask for: that of the fit, or one with bounds."""
+    if fit.likelihood in BOUNDED or fit.errors:
+        return fit.likelihood
+    beyond = "outside_bounds" in wanted and fit.bounded
+    crowded = "sd_by_language" in wanted and _is_crowded(fit)
+    compressed = any(_is_compressed(name, fit) for name in wanted)
+    if _can_be_logits(fit):
+        # Exact in `marginal`; beside a task near zero, 95 % intervals of sds of gaps had the truth
+        # in 95 % of simulated tables.
+        return of_quantity("logit")[0] if beyond or crowded or compressed else fit.likelihood
+    return of_quantity("share")[0] if beyond or crowded else fit.likelihood
 
-        With a covariate this is ``auto``, which adds it to all terms that the table identifies.
-        Shipped models with interactions have no bounds; none replaces a model that has them.
-        """
-        if self.likelihood not in of_quantity("score"):
-            return None
-        needed = {*self.terms, *wanted}
-        if self.covariates:
-            more = needed <= set(self.identified) != set(self.terms)
-            return AUTO if self.covariate and self.model != AUTO and more else None
-        return next(
-            (
-                name
-                for name in _FULLER
-                if self.has(name) and needed <= set(_INTERACTIONS[name]) != set(self.terms)
-            ),
-            None,
-        )
 
-    def next_model(self) -> str | None:
-        """The model with more terms, if possible those that residuals indicate."""
-        return self.fuller(self.alike) or self.fuller()
+def _is_crowded(fit: Situation) -> bool:
+    return fit.crowded and fit.bounded and fit.likelihood in of_quantity("score")
 
-    def robust(self) -> str | None:
-        """The shipped model with heavy tails, if the table identifies it."""
-        return "robust" if self.likelihood == "normal" and self.has("crossed") else None
 
-    def lacking(self, terms: Sequence[str]) -> tuple[str, ...]:
-        """Those of some terms that the table identifies and the model does not have."""
-        return tuple(t for t in terms if t in self.identified and t not in self.terms)
+def _is_compressed(name: str, fit: Situation) -> bool:
+    """Whether a check warns beside tasks with compressed effects, which concern it."""
+    if not fit.narrow or fit.likelihood not in of_quantity("score"):
+        return False
+    by_task = fit.residual_by == names.TASK
+    return name == f"{_EQUAL_VARIANCE}{names.TASK}" or (by_task and name == "independence")
 
-    def own_spec(
-        self, terms: Sequence[str], *, residual_by: str | None = None, bounds: bool = True
-    ) -> tuple[str, str]:
-        """How to write a spec of these terms, with bounds if asked, and the command that fits it.
 
-        A likelihood that the model has already is kept.
-        """
-        likelihood = self.likelihood
-        if bounds and likelihood not in _BOUNDED:
-            likelihood = of_quantity("share")[0]
-        kind = "interactions" if residual_by is None else f"by_{residual_by}"
-        spec: dict[str, object] = {"name": f"{likelihood}_{kind}", "likelihood": likelihood}
-        if terms:
-            spec["interactions"] = list(terms)
-        if residual_by is not None:
-            spec["residual_by"] = residual_by
-        lines = {**spec, "interactions": f"[{', '.join(terms)}]"} if terms else spec
-        listed = ", ".join(repr(f"{key}: {value}") for key, value in lines.items())
-        file = f"{spec['name']}.yaml"
+def _can_be_logits(fit: Situation) -> bool:
+    """Whether normal logits suit the scores: no known errors, and no score at a bound."""
+    return fit.bounded and fit.inside and not (fit.errors or fit.covariates)
+
+
+def _needs_own_spec(factor: str, fit: Situation) -> bool:
+    """Whether residual sds by a factor need a spec of the user's own."""
+    if fit.residual_by == factor or fit.likelihood in _WITHOUT_SD or fit.likelihood not in FAMILIES:
+        return False
+    if fit.likelihood in BOUNDED:
+        return True
+    by_task = factor == names.TASK and (fit.has("crossed") or bool(fit.narrow))
+    return not by_task and fit.robust() in (None, fit.model)
+
+
+def _helps(spec: OwnSpec, name: str, fit: Situation) -> bool:
+    """Whether a spec has what a check asks for, and no shipped model has it."""
+    factor = name.removeprefix(_EQUAL_VARIANCE)
+    if spec.likelihood != fit.likelihood:
         return (
-            wording(
-                f" Give this spec in place of a name: {spec}.",
-                f" Write these lines to {file}, and give the file to --model: {listed}.",
-            ),
-            self._written("fit", python=[repr(spec)], command=f"--model {file}"),
+            name in ("independence", "outside_bounds")
+            or (name == "sd_by_language" and _is_crowded(fit))
+            or _is_compressed(name, fit)
+            or (factor != name and _needs_own_spec(factor, fit))
         )
-
-    def scales(self) -> str:
-        """Command that shows the scale of every task, and how to declare those not known."""
-        return wording(
-            "records.report.notes",
-            f"bayeseval validate {shell_quoted(self.benchmark)} {self.options}".rstrip(),
-        )
-
-    def fit(self, model: str) -> str:
-        """Command that fits another model."""
-        return self._written("fit", python=[repr(model)], command=f"--model {model}")
-
-    def compare(self, *others: str | None) -> str:
-        """Command that compares other models with this one; empty without others.
-
-        Empty too where another model could only replace this one and lose its covariate.
-        """
-        known = [name for name in others if name is not None and name != self.model]
-        if self.model in _model_names():
-            known = [self.model, *known]
-        if len(known) == 1:
-            stays = known == [self.model] or (self.covariates and known != [AUTO])
-            return "" if stays else self.fit(known[0])
-        if not known:
-            return ""
-        return self._written("compare", python=[repr(known)], command=f"--models {','.join(known)}")
-
-    def sensitivity(self, drop: str) -> str:
-        """Command that fits this model without a part of the table."""
-        named = self.model in _model_names()
-        if self.covariates and not (named or self.covariate):
-            return ""
-        plain = _BOUNDED.get(self.likelihood, "additive")
-        other = AUTO if self.covariates else self.fuller() or plain
-        model = self.model if named else other
-        return self._written(
-            "sensitivity",
-            python=[repr(model), f"drop={drop!r}"],
-            command=f"--model {model} --drop {drop}",
-        )
-
-    def _written(self, name: str, *, python: Sequence[str], command: str) -> str:
-        """A call, or a command that reads the same table and covariate again."""
-        table = f"--benchmark {shell_quoted(self.benchmark)} {self.options}".rstrip()
-        given = f"covariate={self.covariate!r}" if self.covariate else ""
-        option = f" --covariate {shell_quoted(self.covariate)}" if self.covariate else ""
-        return wording(
-            f"be.{name}({', '.join(['records', *python, *filter(None, [given])])})",
-            f"bayeseval {name} {table} {command}{option}",
-        )
-
-
-@cache
-def _model_names() -> frozenset[str]:
-    """Names that ``--model`` accepts."""
-    return frozenset({AUTO, *list_models()})
-
-
-def advised(check: Check, fit: Situation) -> Check:
-    """Add meaning and next command to a check that warns or fails."""
-    if check.status not in ("warn", "fail"):
-        return check
-    meaning, command = _advice(check, fit)
-    if check.name in _BY_INTERACTIONS and fit.likelihood in _BOUNDED:
-        more, command = _with_interactions(fit, command)
-        meaning += more
-    return replace(check, meaning=meaning, command=command)
-
-
-def _with_interactions(fit: Situation, command: str) -> tuple[str, str]:
-    """What a model with bounds lacks: interactions, in a spec that keeps its likelihood."""
-    more = fit.lacking(fit.alike) or fit.lacking(_INTERACTIONS["crossed"])
-    if not more or fit.covariates:
-        return "", command
-    lines, command = fit.own_spec((*fit.terms, *more))
-    return (
-        " The shipped models with interactions have no bounds; a spec of your own can have both."
-        + lines,
-        command,
+    if factor != name:
+        return factor == spec.residual_by != fit.residual_by
+    return spec.terms != fit.terms and (
+        name == "independence" or (name in _BY_INTERACTIONS and fit.likelihood in BOUNDED)
     )
 
 
-def _advice(check: Check, fit: Situation) -> tuple[str, str]:
-    name = check.name
+def _why(spec: OwnSpec, fit: Situation) -> str:
+    """What a spec has that no shipped model has."""
+    compressed = ""
+    if spec.likelihood != fit.likelihood and fit.narrow:
+        compressed = f"{_compressed(fit)} A likelihood with bounds undoes this."
+    by = "" if spec.residual_by is None else f"residual_by: {spec.residual_by}"
+    if spec.likelihood in BOUNDED and (spec.likelihood, spec.terms) != (fit.likelihood, fit.terms):
+        also = f", and {by}" if by else ""
+        return (
+            f"{compressed} The shipped models with interactions have no bounds; a spec of your own"
+            f" can have both{also}."
+        )
+    beside = "" if spec.terms == fit.terms else " beside these interactions"
+    return f" A spec of your own can have {by}{beside}."
+
+
+def _compressed(fit: Situation) -> str:
+    """What tasks near a bound do to effects that all tasks share."""
+    give = "give" if fit.residual_by == names.TASK else "would give"
+    return (
+        f" Scores of {shorten(fit.narrow, limit=4)} vary less than half as much as those of other"
+        " tasks, as they do near a bound, and so do differences between models and languages there:"
+        f" residual sds by task {give} them the largest weight."
+    )
+
+
+def _without_compressed(fit: Situation) -> tuple[str, str]:
+    """The same, and a shipped model or a refit without it."""
+    if _can_be_logits(fit) and not fit.terms:
+        return f"{_compressed(fit)} A likelihood with bounds undoes this.", fit.compare("logit")
+    leave = " Leave them out if these differences are in question."
+    return f"{_compressed(fit)}{leave}", fit.sensitivity(names.TASK)
+
+
+def _advice(name: str, fit: Situation, spec: OwnSpec | None) -> tuple[str, str]:
     if name in _WITHOUT_COMMAND:
         return _WITHOUT_COMMAND[name], ""
     if name == "independence":
-        return _correlated_residuals(fit)
+        return _correlated_residuals(fit, is_answered=spec is not None and _helps(spec, name, fit))
     if name == "calibration":
         return (
             "Intervals of single scores, such as predictions of untested pairs, have the wrong "
@@ -294,7 +199,7 @@ def _advice(check: Check, fit: Situation) -> tuple[str, str]:
             "In some languages scores vary more, or less, than the model predicts: intervals of "
             "these languages' potentials are too narrow, or too wide."
         )
-        if fit.crowded and fit.bounded and fit.likelihood in of_quantity("score"):
+        if _is_crowded(fit):
             meaning += " Scores at a bound vary less than others, which needs a model with bounds."
             return meaning, fit.compare("logit", "bounded")
         return meaning, fit.compare(fit.next_model(), fit.robust())
@@ -309,10 +214,11 @@ def _advice(check: Check, fit: Situation) -> tuple[str, str]:
                 "of other tasks have, and leave tasks without bounds out."
             )
             return meaning, fit.scales()
-        if fit.terms and not fit.covariates:
-            how, _ = fit.own_spec(fit.terms)
-            meaning += " logit and bounded have no interactions; a spec of your own can have both."
-            meaning += how
+        if fit.errors:
+            meaning += (
+                " Models with bounds take neither standard errors nor seeds: leave the errors out, "
+                "and average the seeds, to fit one."
+            )
         return meaning, fit.compare("logit", "bounded")
     if name == "residual_normality":
         return (
@@ -322,8 +228,8 @@ def _advice(check: Check, fit: Situation) -> tuple[str, str]:
             else "Intervals of single scores have the wrong width.",
             fit.compare(fit.robust(), fit.next_model()),
         )
-    if name.startswith("equal_variance_"):
-        return _unequal_variance(name.removeprefix("equal_variance_"), fit)
+    if name.startswith(_EQUAL_VARIANCE):
+        return _unequal_variance(name.removeprefix(_EQUAL_VARIANCE), fit, spec)
     if name.startswith("normality_"):
         factor = name.removeprefix("normality_")
         return (
@@ -358,7 +264,7 @@ _WITHOUT_COMMAND: Final[Mapping[str, str]] = {
 }
 
 
-def _correlated_residuals(fit: Situation) -> tuple[str, str]:
+def _correlated_residuals(fit: Situation, *, is_answered: bool) -> tuple[str, str]:
     with_models = any(names.MODEL in term.split(":") for term in fit.alike)
     quantities = "scores and ranks of models" if with_models else "potentials of languages"
     meaning = (
@@ -371,7 +277,10 @@ def _correlated_residuals(fit: Situation) -> tuple[str, str]:
             "of a model in one language, and of untested pairs, have the wrong width. Scores over "
             "all pairs depend on it less."
         )
-    fuller = fit.fuller(fit.alike)
+    if not is_answered and _is_compressed("independence", fit):
+        compressed, command = _without_compressed(fit)
+        return meaning + compressed, command
+    fuller = None if is_answered else fit.fuller(fit.alike)
     if fuller is not None:
         return meaning, fit.fit(fuller)
     missing = [term for term in fit.alike if term not in fit.terms]
@@ -381,14 +290,15 @@ def _correlated_residuals(fit: Situation) -> tuple[str, str]:
             f" The table has too few records to estimate {' and '.join(unidentified)}; add "
             "tasks or metrics."
         )
-    elif missing and fit.likelihood not in _BOUNDED:
+    elif missing and fit.likelihood not in BOUNDED and not is_answered:
         meaning += (
             f" Write a spec with these terms: interactions: [{', '.join((*fit.terms, *missing))}]."
         )
     return meaning, fit.compare(fit.robust())
 
 
-def _unequal_variance(factor: str, fit: Situation) -> tuple[str, str]:
+def _unequal_variance(factor: str, fit: Situation, spec: OwnSpec | None) -> tuple[str, str]:
+    name = f"{_EQUAL_VARIANCE}{factor}"
     meaning = (
         f"One residual sd is used for every {factor}: intervals are too narrow for the {factor}s "
         "with the larger sds and too wide for the others."
@@ -396,28 +306,16 @@ def _unequal_variance(factor: str, fit: Situation) -> tuple[str, str]:
         else f"Separate residual sds by {factor} do not explain this: the residuals have another "
         "shape than the model's likelihood."
     )
-    with_bounds = fit.likelihood in _BOUNDED
-    if factor == names.TASK and fit.narrow and fit.likelihood in of_quantity("score"):
-        # With sds by task it would have the largest weight in effects that all tasks share.
-        meaning += (
-            f" Scores of {shorten(fit.narrow, limit=4)} vary far less than those of other tasks, as"
-            " they do near a bound, and so do differences between models and languages there:"
-            " leave them out if these differences are in question, because residual sds by task"
-            " would give them the largest weight."
-        )
-        return meaning, fit.sensitivity(names.TASK)
-    if (
-        factor == names.TASK
-        and fit.residual_by != factor
-        and fit.has("crossed")
-        and not with_bounds
-    ):
+    if spec is not None and _helps(spec, name, fit):
+        return meaning, ""
+    if _is_compressed(name, fit):
+        compressed, command = _without_compressed(fit)
+        return meaning + compressed, command
+    by_task = factor == names.TASK and fit.residual_by != factor and fit.likelihood not in BOUNDED
+    if by_task and fit.has("crossed"):
         return meaning, fit.compare("by_task", fit.robust())
-    command = fit.compare(fit.robust())
-    if fit.residual_by == factor or fit.likelihood in _WITHOUT_SD:
-        return meaning, command
-    meaning += f" A spec of your own can have residual_by: {factor}."
-    if command or fit.covariates or fit.likelihood not in FAMILIES:
-        return meaning, command
-    lines, command = fit.own_spec(fit.terms, residual_by=factor, bounds=with_bounds)
-    return meaning + lines, command
+    if fit.residual_by != factor and fit.likelihood not in _WITHOUT_SD:
+        meaning += f" A spec of your own can have residual_by: {factor}"
+        other = None if spec is None else spec.residual_by
+        meaning += "." if other in (None, factor) else f" in place of residual_by: {other}."
+    return meaning, fit.compare(fit.robust())

@@ -10,7 +10,7 @@ from bayeseval.design.container import Design, Term
 from bayeseval.design.covariates import Slope
 from bayeseval.design.noise import Replicates, Source
 from bayeseval.design.prompts import ByCell, SharedEffect
-from bayeseval.design.ranges import narrow_tasks
+from bayeseval.design.ranges import narrow_tasks, too_small_because
 from bayeseval.design.readiness import Readiness, check_ready
 from bayeseval.design.relations import Relations, relate, same_family
 from bayeseval.design.rescore import rescore
@@ -36,4 +36,5 @@ __all__ = [
     "rescore",
     "restore_design",
     "same_family",
+    "too_small_because",
 ]

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from bayeseval import names
-from bayeseval.fitting.report.evenness import evenness_sentences, patterns_of, without_evenness
+from bayeseval.fitting.report.evenness import evenness_sentences, notes_on_gaps, without_evenness
 from bayeseval.fitting.report.model_tables import lowest_gaps
 from bayeseval.output.language_names import name_and_code
 from bayeseval.output.numbers import (
@@ -139,7 +139,7 @@ def _evenness_grid(facts: Facts, ranking: pd.DataFrame) -> Grid:
 
 def _evenness(facts: Facts, ranking: pd.DataFrame) -> list[Grid | Chart | Text]:
     constant = facts.observed.constant if facts.observed else ()
-    patterns = patterns_of(facts.run)
+    notes = notes_on_gaps(facts.run)
     known = ranking[ranking["gap_sd_languages_mean"].notna() & ranking["prr_mean"].notna()]
     if not len(known):
         if ranking["gap_sd_languages_mean"].notna().any():
@@ -149,11 +149,12 @@ def _evenness(facts: Facts, ranking: pd.DataFrame) -> list[Grid | Chart | Text]:
                 facts.tables["pairwise_models"],
                 called=gaps,
                 constant=constant,
-                patterns=patterns,
+                notes=notes,
             )
             return [_evenness_grid(facts, ranking), Text(sentences)]
         chosen = bool(facts.run.get("model_reasons"))
-        return [Text([without_evenness(facts.run.get("levels") or {}, chosen=chosen)])]
+        reason = without_evenness(facts.run.get("levels") or {}, chosen=chosen)
+        return [Text([reason, *notes])]
     gaps = interval_texts(known, "gap_sd_languages")
     pairs = facts.tables["pairwise_models"]
     title = axis_label("sd of gaps over languages", facts.unit)
@@ -175,7 +176,7 @@ def _evenness(facts: Facts, ranking: pd.DataFrame) -> list[Grid | Chart | Text]:
     return [
         _evenness_grid(facts, ranking),
         chart,
-        Text(evenness_sentences(known, pairs, called=gaps, constant=constant, patterns=patterns)),
+        Text(evenness_sentences(known, pairs, called=gaps, constant=constant, notes=notes)),
     ]
 
 

@@ -14,7 +14,7 @@ from bayeseval.errors import InputError
 from bayeseval.estimands import sources_text
 from bayeseval.families import FAMILIES, link
 from bayeseval.fitting.gate import Gate, format_gate, gate_advice
-from bayeseval.fitting.report.evenness import NO_EVENNESS, evenness_sentences, patterns_of
+from bayeseval.fitting.report.evenness import NO_EVENNESS, evenness_sentences, notes_on_gaps
 from bayeseval.fitting.report.sentences import (
     known_order_sentence,
     leading_sentence,
@@ -204,7 +204,7 @@ def _evenness(facts: Facts) -> list[str]:
     ranking = facts.tables["model_ranking"]
     if ranking["gap_sd_languages_mean"].isna().all():
         # What would give an estimate stands beside the table.
-        return [f"{NO_EVENNESS}."]
+        return [f"{NO_EVENNESS}.", *notes_on_gaps(facts.run)]
     called = interval_texts(ranking, "gap_sd_languages")
     constant = facts.observed.constant if facts.observed else ()
     return evenness_sentences(
@@ -212,7 +212,7 @@ def _evenness(facts: Facts) -> list[str]:
         _pairs(facts),
         called=called,
         constant=constant,
-        patterns=patterns_of(facts.run),
+        notes=notes_on_gaps(facts.run),
     )
 
 

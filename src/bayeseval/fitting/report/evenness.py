@@ -10,10 +10,11 @@ import pandas as pd
 
 from bayeseval import names
 from bayeseval._text import grouped
+from bayeseval.design import too_small_because
 from bayeseval.fitting.report.pairs import paired_models, pairs_of_models
 from bayeseval.fitting.report.sentences import CALLED, expected_wrong, listed
 
-__all__ = ["NO_EVENNESS", "evenness_sentences", "patterns_of", "without_evenness"]
+__all__ = ["NO_EVENNESS", "evenness_sentences", "notes_on_gaps", "without_evenness"]
 
 _TERM: Final = "model:language"
 #: What a model without interactions of models and languages says of evenness.
@@ -32,7 +33,7 @@ def evenness_sentences(
     *,
     called: Sequence[str] = (),
     constant: Sequence[str] = (),
-    patterns: int = 0,
+    notes: Sequence[str] = (),
 ) -> list[str]:
     """Say which models can be told apart in how even they are over languages.
 
@@ -44,8 +45,8 @@ def evenness_sentences(
         Texts of ``gap_sd_languages`` by row of `ranking`, for the least even model.
     constant : sequence of str
         Models with one score throughout, which are not named as the least even one.
-    patterns : int
-        From :func:`patterns_of`.
+    notes : sequence of str
+        From :func:`notes_on_gaps`.
 
     Returns
     -------
@@ -58,10 +59,10 @@ def evenness_sentences(
         return []
     # Of the table: `ranking` may leave out models whose PRR is not known.
     if len(p) == 1:
-        return [_TWO_MODELS, *_other_gaps(patterns)]
+        return [_TWO_MODELS, *notes]
     known = np.maximum(p, 1.0 - p) >= CALLED
     without = [str(model) for model in ranking[names.MODEL] if model in set(constant)]
-    note = [*_no_evenness(without), *_other_gaps(patterns)]
+    note = [*_no_evenness(without), *notes]
     if not known.any():
         n = paired_models(len(p))
         best = f" of the {n} most even ones" if n < len(ranking) else ""
@@ -95,8 +96,8 @@ def _no_evenness(models: Sequence[str]) -> list[str]:
     ]
 
 
-def patterns_of(run: Mapping[str, Any]) -> int:
-    """Rank of the interaction of models and languages; 0 where it has full rank, or is not there.
+def notes_on_gaps(run: Mapping[str, Any]) -> list[str]:
+    """What the model of a fit does to sds of gaps, so that they mean less than they seem to.
 
     Parameters
     ----------
@@ -104,9 +105,11 @@ def patterns_of(run: Mapping[str, Any]) -> int:
         The run file of a fit.
     """
     spec = run.get("spec") or {}
-    if _TERM in (spec.get("interactions") or ()):
-        return 0
-    return int((spec.get("low_rank") or {}).get(_TERM, 0))
+    patterns = int((spec.get("low_rank") or {}).get(_TERM, 0))
+    # The full interaction takes up gaps of any kind.
+    limited = [] if _TERM in (spec.get("interactions") or ()) else _other_gaps(patterns)
+    too_small = too_small_because(map(str, run.get("notes") or ()))
+    return [*limited, *([too_small] if too_small else [])]
 
 
 def _other_gaps(patterns: int) -> list[str]:

@@ -14,7 +14,7 @@ from bayeseval import estimands, names
 from bayeseval._text import shorten
 from bayeseval.errors import argument
 from bayeseval.estimands.container import PosteriorArrays
-from bayeseval.fitting.report.evenness import evenness_sentences, patterns_of, without_evenness
+from bayeseval.fitting.report.evenness import evenness_sentences, notes_on_gaps, without_evenness
 from bayeseval.fitting.report.sentences import listed, prediction_sentence, ranking_sentences
 from bayeseval.output.language_names import name_and_code
 from bayeseval.output.numbers import (
@@ -310,7 +310,8 @@ def evenness_text(
     """
     if ranking["gap_sd_languages_mean"].isna().all():
         chosen = bool(run.get("model_reasons"))
-        return wrapped(without_evenness(run.get("levels") or {}, chosen=chosen), indent="")
+        reason = without_evenness(run.get("levels") or {}, chosen=chosen)
+        return "\n".join(wrapped(one, indent="") for one in (reason, *notes_on_gaps(run)))
     sds = interval_texts(ranking, "gap_sd_languages")
     cv, constant = (
         value_texts(ranking[column], 2) for column in ("cv_prr_languages_mean", _CONSTANT)
@@ -344,7 +345,7 @@ def evenness_text(
         ]
     )
     sentences = evenness_sentences(
-        ranking, pairs, called=sds, constant=one_score, patterns=patterns_of(run)
+        ranking, pairs, called=sds, constant=one_score, notes=notes_on_gaps(run)
     )
     if note:
         sentences.append(f"CV-PRR is not reported: {note}.")
