@@ -6,6 +6,7 @@ Every rule has a negative control: a small wrong module that must be caught.
 from __future__ import annotations
 
 import ast
+import functools
 import re
 import sys
 import tomllib
@@ -162,7 +163,8 @@ def module_name(path: Path) -> str:
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
-def sources() -> dict[str, str]:
+@functools.cache
+def sources() -> Mapping[str, str]:
     return {module_name(p): p.read_text(encoding="utf-8") for p in sorted(PACKAGE.rglob("*.py"))}
 
 
