@@ -235,9 +235,7 @@ def undeclared(modules: Mapping[str, str], requirements: list[str]) -> set[str]:
     """Top-level packages imported somewhere, but installed only by luck."""
     declared = {re.split(r"[^\w-]", line)[0].replace("-", "_").lower() for line in requirements}
     imported = {
-        item.target.split(".")[0]
-        for source in modules.values()
-        for item in imports_of(source)
+        item.target.split(".")[0] for source in modules.values() for item in imports_of(source)
     }
     distributions = {
         "bidi": "python_bidi",
