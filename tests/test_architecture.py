@@ -6,6 +6,7 @@ Every rule has a negative control: a small wrong module that must be caught.
 from __future__ import annotations
 
 import ast
+import functools
 import re
 import sys
 import tomllib
@@ -138,8 +139,13 @@ class Import(NamedTuple):
     at_import_time: bool
 
 
-def imports_of(tree: ast.Module) -> Iterator[Import]:
+@functools.cache
+def imports_of(source: str) -> tuple[Import, ...]:
     """All imports of a module; those in functions or for type checkers run later or never."""
+    return tuple(_imports_of(ast.parse(source)))
+
+
+def _imports_of(tree: ast.Module) -> Iterator[Import]:
     later: set[ast.AST] = set()
     for node in ast.walk(tree):
         body = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
@@ -163,7 +169,8 @@ def module_name(path: Path) -> str:
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
-def sources() -> dict[str, str]:
+@functools.cache
+def sources() -> Mapping[str, str]:
     return {module_name(p): p.read_text(encoding="utf-8") for p in sorted(PACKAGE.rglob("*.py"))}
 
 
@@ -191,7 +198,7 @@ def problems(module: str, source: str, known: set[str]) -> list[str]:
     """Every rule a module breaks."""
     found = []
     room = room_of(module)
-    for item in imports_of(ast.parse(source)):
+    for item in imports_of(source):
         where = f"{module}:{item.line}"
         if item.relative:
             found.append(f"{where}: relative import")
@@ -229,9 +236,7 @@ def undeclared(modules: Mapping[str, str], requirements: list[str]) -> set[str]:
     """Top-level packages imported somewhere, but installed only by luck."""
     declared = {re.split(r"[^\w-]", line)[0].replace("-", "_").lower() for line in requirements}
     imported = {
-        item.target.split(".")[0]
-        for source in modules.values()
-        for item in imports_of(ast.parse(source))
+        item.target.split(".")[0] for source in modules.values() for item in imports_of(source)
     }
     distributions = {
         "bidi": "python_bidi",
@@ -253,7 +258,7 @@ def test_every_import_is_a_declared_dependency() -> None:
 
 def test_package_root_loads_only_the_standard_library() -> None:
     modules = sources()
-    eager = [item.target for item in imports_of(ast.parse(modules[""])) if item.at_import_time]
+    eager = [item.target for item in imports_of(modules[""]) if item.at_import_time]
     allowed = {"__future__", "importlib", "sys", "types", "typing"}
     assert {target.split(".")[0] for target in eager} <= allowed
     assert [t for t in ("__future__", "sys") if t in {e.split(".")[0] for e in eager}]
@@ -275,7 +280,7 @@ def find_cycle(modules: Mapping[str, str]) -> list[str] | None:
     graph = {
         name: {
             target
-            for item in imports_of(ast.parse(source))
+            for item in imports_of(source)
             if item.at_import_time
             # A package's __init__ may import its own modules and be imported by them only lazily.
             and (target := our_module(item.target, known)) not in (None, "", name)

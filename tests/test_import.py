@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 import tomllib
+from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
@@ -62,20 +63,39 @@ def test_import_loads_no_ppl_no_torch_not_even_pandas() -> None:
     assert loaded & (HEAVY | {"pandas", "numpy", "scipy", "xarray", "pydantic"}) == set()
 
 
-@pytest.mark.parametrize(
-    "statement",
-    [
-        "import bayeseval as be; be.Fit, be.ModelSpec, be.Records, be.fit, be.load",
-        "import bayeseval.engines, bayeseval.estimands, bayeseval.output, bayeseval.cli",
-        "import bayeseval.simulation",
-        "import bayeseval.mexa.run",
-        "import bayeseval as be; be.load('mega')",
-        "from bayeseval.cli import main; main(['--help'])",
-        "from bayeseval.cli import main; main(['validate', 'mega'])",
-    ],
+NAMING = (
+    "import bayeseval as be; be.Fit, be.ModelSpec, be.Records, be.fit, be.load",
+    "import bayeseval.engines, bayeseval.estimands, bayeseval.output, bayeseval.cli",
+    "import bayeseval.simulation",
+    "import bayeseval.mexa.run",
+    "import bayeseval as be; be.load('mega')",
+    "from bayeseval.cli import main; main(['--help'])",
+    "from bayeseval.cli import main; main(['validate', 'mega'])",
 )
-def test_naming_things_loads_no_ppl(statement: str) -> None:
-    assert loaded_by(statement) & HEAVY == set()
+
+
+def heavy_of_each(statements: Sequence[str]) -> list[list[str]]:
+    """Heavy packages that each of the statements adds, one after the other in one interpreter."""
+    code = f"""
+import json, sys
+loaded, added = set(), []
+for statement in {list(statements)!r}:
+    exec(statement, {{}})
+    now = {{m.split('.')[0] for m in sys.modules}} & {HEAVY!r}
+    added.append(sorted(now - loaded))
+    loaded |= now
+print(json.dumps(added))
+"""
+    return list(json.loads(run(code).splitlines()[-1]))
+
+
+def test_naming_things_loads_no_ppl() -> None:
+    assert dict(zip(NAMING, heavy_of_each(NAMING), strict=True)) == {one: [] for one in NAMING}
+
+
+def test_what_each_statement_loads_is_told() -> None:
+    statements = ["import bayeseval", "import bayeseval, jinja2", "import jinja2", "import dask"]
+    assert heavy_of_each(statements) == [[], ["jinja2", "markupsafe"], [], ["dask"]]
 
 
 def test_the_check_sees_a_heavy_import() -> None:

@@ -55,7 +55,7 @@ def records(table: pd.DataFrame) -> Records:
 
 def test_not_pooled_a_fit_is_parametric_resampling(records: Records, table: pd.DataFrame) -> None:
     fit = bayeseval.fit(
-        records, {"name": "x", "replicates": {"pool": False}}, engine="marginal", draws=2_500
+        records, {"name": "x", "replicates": {"pool": False}}, engine="marginal", draws=1000
     )
     ours, theirs = p_above(fit, PAIR), resampled(table, PAIR)
     assert set(ours) == set(AGGREGATES)
