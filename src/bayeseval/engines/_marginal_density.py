@@ -468,12 +468,13 @@ class Marginal:
         if isinstance(self.schur, OneClass):
             weight = factor.ratio[point, None] / factor.diagonal[point]
             return np.asarray(weight * (self.schur.link(factor.precision[0]) @ contrast.T).T)
-        parts = [
+        points, first = np.unique(point, return_index=True)
+        parts = (
             (factor.ratio[i] / factor.diagonal[i])
-            * (self.schur.link(factor.precision[i]) @ contrast[point == i].T).T
-            for i in np.unique(point)
-        ]
-        return np.concatenate(parts)
+            * (self.schur.link(factor.precision[i]) @ contrast[low:high].T).T
+            for i, low, high in zip(points, first, [*first[1:], len(point)], strict=True)
+        )
+        return np.concatenate(list(parts))
 
 
 def build_marginal(
