@@ -75,7 +75,7 @@ def test_an_item_twice_in_unlike_files_is_refused(tmp_path: Path) -> None:
     one, other = halves(34)
     twice = pd.concat([other, one.iloc[[3]]])[[*reversed(other.columns)]]
     folder = write(tmp_path / "rows", a__csv=one, b__jsonl=twice)
-    with pytest.raises(InputError, match=r"b\.jsonl, row \d+: duplicate of .*a\.csv, row 4: model"):
+    with pytest.raises(InputError, match=r"b\.jsonl, line \d+: duplicate of .*a\.csv, line 5"):
         be.load(folder, memory=MEMORY)
     with pytest.raises(InputError, match="duplicate of"):
         be.load(folder)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import numpy as np
 import pandas as pd
 import pytest
@@ -102,7 +103,7 @@ BOOTS: dict[str, tuple[Callable[[pd.DataFrame], pd.DataFrame], str]] = {
         lambda f: f.assign(score=100 * f["score"]).assign(
             score=lambda g: g["score"].mask(g.index == 5, 9000.0)
         ),
-        "column 'score', the mean with its other bootstrapped test sets)",
+        "column 'score', the mean over its bootstrapped test sets)",
     ),
 }
 
@@ -231,6 +232,47 @@ def test_refusals_are_those_of_all_rows(tmp_path: Path, name: str) -> None:
     ending = (".csv", ".jsonl", ".parquet")[list(REFUSALS).index(name) % 3]
     (words,) = assert_same_words(written(frame, tmp_path / f"rows{ending}"))
     assert words.startswith("TableError: ") and expected in words
+
+
+@pytest.mark.parametrize("scores", ["", "n/a"])
+def test_scores_may_begin_after_a_thousand_rows(tmp_path: Path, scores: str) -> None:
+    frame = rows("item", 200)
+    frame = frame.assign(a=range(len(frame)), b=1.0, score=frame["score"].map(str))
+    frame.loc[:1499, "score"] = scores
+    path = written(frame, tmp_path / "rows.csv")
+    in_memory, reduced = (
+        [one.partition(", first")[0] for one in said(path, m)] for m in (None, MEMORY)
+    )
+    assert in_memory == reduced
+    # Empty scores are left out, others that are no numbers are refused.
+    assert any("missing score" in one for one in reduced) == (scores == "")
+
+
+def test_a_database_with_an_empty_table_is_refused(tmp_path: Path) -> None:
+    with duckdb.connect(str(tmp_path / "rows.duckdb")) as connection:
+        columns = "model VARCHAR, language VARCHAR, item VARCHAR, a DOUBLE, b DOUBLE, score DOUBLE"
+        connection.execute(f"CREATE TABLE scores ({columns})")
+    with pytest.raises(InputError, match="the table has no rows"):
+        be.load(tmp_path / "rows.duckdb", memory=MEMORY)
+
+
+@pytest.mark.parametrize("ending", [".csv", ".jsonl"])
+def test_a_bootstrapped_test_set_is_known_by_its_number(tmp_path: Path, ending: str) -> None:
+    frame = rows("boot", 4)
+    frame = frame.assign(boot=frame["boot"].map(str))
+    again = repeated(frame, 5, at=40, boot=f"{frame['boot'][5]}.0", score=0.5)
+    (refusal,) = assert_same_words(written(again, tmp_path / f"rows{ending}"))
+    assert "duplicate of" in refusal and f"boot '{frame['boot'][5]}'" in refusal
+
+
+def test_many_labels_with_blanks_are_counted(tmp_path: Path) -> None:
+    frame = rows("item", 30)
+    frame = frame.assign(item=frame["item"] + "\n")
+    (note,) = (
+        one for one in assert_same_words(written(frame, tmp_path / "rows.parquet")) if "item" in one
+    )
+    assert note.startswith("blanks stripped from 30 item labels: ")
+    assert note.endswith(" and 26 more")
 
 
 def test_averages_are_known_where_their_first_rows_are_none(tmp_path: Path) -> None:

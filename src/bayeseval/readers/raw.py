@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -113,6 +113,14 @@ class RawTable:
         )
 
 
+@dataclass(frozen=True)
+class Changed:
+    """Labels that are not kept as they are written: how many, and the first few in order."""
+
+    n: int
+    first: tuple[str, ...]
+
+
 @dataclass(frozen=True, slots=True)
 class ReducedTable(RawTable):
     """Cells of rows that were reduced while reading: one row here for many of the files.
@@ -129,9 +137,9 @@ class ReducedTable(RawTable):
         File and number of the first row of a group (and with a score, if given), in words.
     files : tuple of str
         The files that the rows come from.
-    reduced_over : mapping of str to sequence of str
-        Labels of the column, ours, over which the rows were reduced: those with blanks or in
-        another form of Unicode than NFC, of which there is a note.
+    reduced_over : mapping of str to (Changed, Changed)
+        Labels of the column, ours, over which the rows were reduced, that are not kept as they
+        are written: those with blanks, and those in another form of Unicode than NFC.
     """
 
     group: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
@@ -140,7 +148,7 @@ class ReducedTable(RawTable):
     highest: npt.NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
     locate: Callable[..., str] = str
     files: tuple[str, ...] = ()
-    reduced_over: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    reduced_over: Mapping[str, tuple[Changed, Changed]] = field(default_factory=dict)
 
     def at(self, position: int, column: str | None = None) -> str:
         """``"scores.parquet, row 7, column 'F1'"``."""

@@ -308,7 +308,7 @@ def _score_warnings(
             codes[n][at] for n in (*LABELS, *REPLICATES) if n in codes and n != "boot"
         )
         scores, first = means_over_boots(scores, key)
-        at, beside = at[first], ", the mean with its other bootstrapped test sets"
+        at, beside = at[first], ", the mean over its bootstrapped test sets"
     others = [n for n in ("language", "task", *REPLICATES) if n in codes and n != "boot"]
     return [
         *doubts_of_scores(

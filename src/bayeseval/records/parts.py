@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -21,13 +21,14 @@ from bayeseval.readers.columns import (
     missing_columns,
     resolve_columns,
 )
-from bayeseval.readers.raw import Column, Dropped, RawTable, ReducedTable, object_array
+from bayeseval.readers.raw import Changed, Column, Dropped, RawTable, ReducedTable
 from bayeseval.readers.typed import TypedCells
 from bayeseval.records.cells import clean_labels, empty_cells, parse_numbers
 from bayeseval.records.coded import Coded, combined_key
 from bayeseval.records.unread_averages import refuse_averages
 
 __all__ = [
+    "NOTED_LABELS",
     "REDUCED",
     "NoLanguageError",
     "Part",
@@ -35,10 +36,13 @@ __all__ = [
     "replicate_labels",
     "same_partition",
     "tasks_without_language",
+    "without_fraction",
 ]
 
 #: Numbers of a row that stands for many: of its group, how many, and their range.
 REDUCED: Final = ("group", "rows", "lowest", "highest")
+#: Labels that a note shows.
+NOTED_LABELS: Final = 4
 _INTEGRAL: Final = re.compile(r"(-?[0-9]+)\.0+")
 
 
@@ -129,20 +133,21 @@ class _PartReader:
         self.used[our] = theirs
         table = self.table if rows is None else self.table.take(rows)
         clean = clean_labels(table.columns[theirs], table=table, column=theirs, name=our)
-        stripped, normalised = clean.stripped, clean.normalised
+        stripped, normalised = (
+            Changed(len(labels), tuple(sorted(labels)[:NOTED_LABELS]))
+            for labels in (clean.stripped, clean.normalised)
+        )
         if isinstance(table, ReducedTable):
-            cells = object_array(table.reduced_over.get(our, ()))
-            others = clean_labels(cells, table=table, column=theirs, name=our)
-            stripped, normalised = stripped + others.stripped, normalised + others.normalised
-        if stripped:
+            stripped, normalised = table.reduced_over.get(our, (stripped, normalised))
+        if stripped.n:
             self.notes.append(
-                f"blanks stripped from {counted(len(stripped), our + ' label')}:"
-                f" {shorten(map(show, sorted(stripped)), limit=4)}"
+                f"blanks stripped from {counted(stripped.n, our + ' label')}:"
+                f" {_first_of(map(show, stripped.first), stripped.n)}"
             )
-        if normalised:
+        if normalised.n:
             self.notes.append(
-                f"Unicode form made NFC in {counted(len(normalised), our + ' label')}:"
-                f" {shorten(sorted(normalised), limit=4)}"
+                f"Unicode form made NFC in {counted(normalised.n, our + ' label')}:"
+                f" {_first_of(normalised.first, normalised.n)}"
             )
         return clean.values
 
@@ -272,6 +277,12 @@ def _drop_missing_scores(reader: _PartReader, labels: dict[str, Coded]) -> dict[
     return {name: values.take(~missing) for name, values in labels.items()}
 
 
+def _first_of(labels: Iterable[str], n: int) -> str:
+    """The first of `n` labels."""
+    more = f" and {n - NOTED_LABELS} more" if n > NOTED_LABELS else ""
+    return shorten(labels) + more
+
+
 def _replicate(reader: _PartReader, our: str) -> Coded:
     """Labels of a column of replicates or splits, empty where a record has none.
 
@@ -292,11 +303,13 @@ def replicate_labels(table: RawTable, column: str, our: str) -> Coded:
 def _with_empty(labels: Coded, filled: npt.NDArray[np.bool_], our: str) -> Coded:
     codes = np.full(len(filled), len(labels.levels), dtype=np.int64)
     codes[filled] = labels.codes
-    levels = labels.levels
-    if our != "item":
-        # A column of whole numbers written by a spreadsheet reads "0.0", "1.0".
-        levels = tuple(_INTEGRAL.sub(r"\1", label) for label in levels)
+    levels = (without_fraction(label, our) for label in labels.levels)
     return Coded.of(codes, [*levels, ""])
+
+
+def without_fraction(label: str, our: str) -> str:
+    """The label of a seed or another replicate, which a spreadsheet may have written as "1.0"."""
+    return label if our == "item" else _INTEGRAL.sub(r"\1", label)
 
 
 def _tasks(reader: _PartReader, labels: Mapping[str, Coded]) -> tuple[dict[str, Coded], bool]:

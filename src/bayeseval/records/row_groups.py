@@ -16,10 +16,11 @@ from bayeseval.readers.columns import (
     resolve_columns,
 )
 from bayeseval.readers.numbered import with_file_numbers, with_models_of_folders
-from bayeseval.readers.raw import RawTable, make_table, with_constants
+from bayeseval.readers.raw import Changed, RawTable, make_table, with_constants
 from bayeseval.readers.scans import Engine, Scan, literal
 from bayeseval.readers.sql_texts import has_control, stripped
 from bayeseval.records.partials import Partials
+from bayeseval.records.parts import NOTED_LABELS
 from bayeseval.records.report import TableError
 from bayeseval.records.row_batches import in_batches
 from bayeseval.records.row_queries import (
@@ -137,12 +138,13 @@ def group_rows(
     )
     batches = in_batches(files)
     reading = Reading(engine, partials, files, batches, progress)
-    fingerprint, changed = ("", {}) if unit is None else _dictionary(reading, unit)
+    fingerprint = "" if unit is None else _dictionary(reading, unit)
     queries = {batch: grouping(batch.rows, keys, unit, missing) for batch in batches}
     paths = reading.reduced(queries, stage="reducing rows", depends_on=fingerprint)
     place_files(engine, batches, paths, source=reading.source)
     _refuse_bad(reading, keys)
-    return put_together(reading, unit, keys, tuple(missing), changed)
+    groups = put_together(reading, unit, keys, tuple(missing))
+    return groups if unit is None else _with_odd_labels(groups, unit)
 
 
 def not_reduced(ours: Container[str], unit: str) -> list[str]:
@@ -188,15 +190,10 @@ def _without_empty(engine: Engine, one: TableRows, columns: Collection[str]) -> 
     return replace(one, ours=kept)
 
 
-def _dictionary(reading: Reading, unit: str) -> tuple[str, Mapping[int, list[str]]]:
-    """Number the units of all files in the table `dictionary`.
+def _dictionary(reading: Reading, unit: str) -> str:
+    """Number the units of all files in the table `dictionary`; a text that tells it from others.
 
-    Returns
-    -------
-    fingerprint : str
-        A text that tells it from others.
-    changed : mapping of int to list of str
-        By number of the file, the labels that have blanks at their ends or are not in NFC.
+    The table `odd_labels` has those of each file with blanks at their ends or not in NFC.
     """
     queries = {}
     for batch in reading.batches:
@@ -230,20 +227,41 @@ def _dictionary(reading: Reading, unit: str) -> tuple[str, Mapping[int, list[str
     sums = engine.run(
         "SELECT count(*) AS n, bit_xor(hash(raw, code)) AS h FROM dictionary", source=source
     ).to_pylist()
-    odd = engine.run(
-        f"SELECT raw FROM dictionary WHERE raw <> {stripped('raw')} OR raw <> nfc_normalize(raw)",
-        source=source,
-    )
-    changed: dict[int, list[str]] = {}
+    is_odd = f"raw <> {stripped('raw')} OR raw <> nfc_normalize(raw)"
+    engine.execute("CREATE TEMP TABLE odd_labels (file INTEGER, raw VARCHAR)", source=source)
+    odd = engine.run(f"SELECT 1 FROM dictionary WHERE {is_odd} LIMIT 1", source=source)
     for path, batch in zip(paths, queries, strict=True) if odd.num_rows else ():
-        found = engine.run(
-            f"SELECT place, raw FROM {listed([path])} WHERE raw <> {stripped('raw')} OR "
-            "raw <> nfc_normalize(raw)",
+        engine.execute(
+            f"INSERT INTO odd_labels SELECT {list(batch.files)}[place + 1], raw "
+            f"FROM {listed([path])} WHERE {is_odd}",
             source=source,
         )
-        for place, raw in zip(*(column.to_pylist() for column in found.columns), strict=True):
-            changed.setdefault(batch.files[place], []).append(raw)
-    return str(sums), changed
+    return str(sums)
+
+
+def _with_odd_labels(groups: RowGroups, unit: str) -> RowGroups:
+    """The groups, whose tables say which labels of units are not kept as they are written."""
+    tables = []
+    # In the order of the parts.
+    for part, table in zip(sorted({one.part for one in groups.files}), groups.tables, strict=True):
+        own = [place for place, one in enumerate(groups.files) if one.part == part]
+        odd = f"SELECT DISTINCT raw FROM odd_labels WHERE file IN ({', '.join(map(str, own))})"
+        blank = _changed(groups, f"SELECT raw AS label FROM ({odd}) WHERE raw <> {stripped('raw')}")
+        form = _changed(
+            groups,
+            f"SELECT {stripped('raw')} AS label FROM ({odd}) WHERE raw <> nfc_normalize(raw)",
+        )
+        tables.append(replace(table, reduced_over={unit: (blank, form)}))
+    return replace(groups, tables=tables)
+
+
+def _changed(groups: RowGroups, labels: str) -> Changed:
+    """How many labels a query has, and the first of them."""
+    found = groups.engine.run(
+        f"SELECT count(*) AS n, min(label, {NOTED_LABELS}) AS first FROM ({labels})",
+        source=groups.source,
+    ).to_pylist()[0]
+    return Changed(found["n"], tuple(found["first"] or ()))
 
 
 def _refuse_bad(reading: Reading, keys: Sequence[str]) -> None:

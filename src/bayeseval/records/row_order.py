@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from bayeseval.errors import InputError
 from bayeseval.readers.raw import RawTable, ReducedTable, with_constants
 from bayeseval.records.report import TableError
 from bayeseval.records.row_cells import same_group
@@ -38,11 +39,16 @@ def refused_in_order(
     """
     try:
         return put_together(tables)
-    except TableError:
+    except TableError as problem:
         # The rows of a database have no order.
         if groups is None or groups.remote is not None:
             raise
-    return put_together([with_constants(one, constants) for one in _in_order(groups)])
+        try:
+            ordered = _in_order(groups)
+        except InputError:
+            # What is wrong with the table is known; that it cannot be read again says less.
+            raise problem from None
+    return put_together([with_constants(one, constants) for one in ordered])
 
 
 def _in_order(groups: RowGroups) -> list[ReducedTable]:

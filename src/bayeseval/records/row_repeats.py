@@ -14,7 +14,7 @@ from bayeseval.readers.columns import LABELS
 from bayeseval.readers.raw import RawTable, object_array
 from bayeseval.records.coded import Coded
 from bayeseval.records.duplicates import refuse_duplicates
-from bayeseval.records.parts import Part
+from bayeseval.records.parts import Part, without_fraction
 from bayeseval.records.report import TableError
 from bayeseval.records.row_cells import RowCells, same_group
 from bayeseval.records.row_queries import keyed_rows, python_cell
@@ -57,11 +57,16 @@ def refuse_repeats(cells: RowCells) -> None:
         cell = cells.label(int(cells.cell[record])) + _seed(cells, record)
         groups.remote.refuse_repeat(own, cell, with_unit=not len(alone))
     n_cells = _find_repeats(cells, doubtful)
-    stack = _repeated_rows(cells)
+    record = int(doubtful[0])
+    refusal = f"{cells.groups.source}: duplicate: {cells.label(int(cells.cell[record]))}"
+    refusal += f"{_seed(cells, record)} has several scores; keep one of them"
     try:
-        refuse_duplicates(stack, encode(stack)[1], n_cells=n_cells)
+        if n_cells:
+            stack = _repeated_rows(cells)
+            refuse_duplicates(stack, encode(stack)[1], n_cells=n_cells)
     except InputError as problem:
-        raise TableError(str(problem), cells.records.report, _levels(cells)) from problem
+        refusal = str(problem)
+    raise TableError(refusal, cells.records.report, _levels(cells))
 
 
 def _seed(cells: RowCells, record: int) -> str:
@@ -123,7 +128,9 @@ def _repeated_rows(cells: RowCells) -> Stack:
         }
         labels |= {name: _coded([texts[i] for i in record]) for name, texts in replicates.items()}
         if groups.unit is not None and cells.labelled.any():
-            labels[groups.unit] = _coded([_clean(text) for text in rows["unit"]])
+            labels[groups.unit] = _coded(
+                [without_fraction(_clean(text), groups.unit) for text in rows["unit"]]
+            )
         table = _raw_rows(cells, place, rows["n"].tolist())
         columns = {**used, **one.ours}
         parts.append(

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -120,7 +119,6 @@ def put_together(
     unit: str | None,
     keys: tuple[str, ...],
     missing: tuple[float, ...],
-    changed: Mapping[int, Sequence[str]] = MappingProxyType({}),
 ) -> RowGroups:
     """Number the groups of all files, and merge what the files say of each.
 
@@ -130,8 +128,6 @@ def put_together(
     unit : str or None
     keys : tuple of str
     missing : tuple of float
-    changed : mapping of int to sequence of str
-        By number of the file, labels of the unit that are not as they are written.
 
     Raises
     ------
@@ -176,7 +172,7 @@ def put_together(
     )
     bare = _merged(rows, len(distinct), RowGroups(reading, unit, keys, (), *_NONE, missing))
     locate = Locator(engine, reading.files, keys, unit, missing, distinct, group)
-    return replace(bare, tables=_tables(bare, numbered, locate, changed))
+    return replace(bare, tables=_tables(bare, numbered, locate))
 
 
 _NONE: Final = (np.zeros(0),) * 5
@@ -236,12 +232,7 @@ def _merged(rows: Any, n_groups: int, groups: RowGroups) -> RowGroups:
     )
 
 
-def _tables(
-    groups: RowGroups,
-    first: pd.DataFrame,
-    locate: Locator,
-    changed: Mapping[int, Sequence[str]],
-) -> list[ReducedTable]:
+def _tables(groups: RowGroups, first: pd.DataFrame, locate: Locator) -> list[ReducedTable]:
     """One row per group, in one table for the files of a part."""
     tables = []
     for part in sorted({one.part for one in groups.files}):
@@ -250,7 +241,6 @@ def _tables(
         if not len(rows):
             raise InputError(f"{own[0].scan.source}: the table has no rows")
         at = rows["g"].to_numpy(dtype=np.int64)
-        labels = [changed.get(i, ()) for i, one in enumerate(groups.files) if one.part == part]
         many = "" if len(own) == 1 else f" and {counted(len(own) - 1, 'more file')}"
         tables.append(
             ReducedTable(
@@ -265,7 +255,6 @@ def _tables(
                 highest=groups.highest[at],
                 locate=locate,
                 files=tuple(one.scan.source for one in own),
-                reduced_over={} if groups.unit is None else {groups.unit: [*set().union(*labels)]},
             )
         )
     return tables

@@ -80,24 +80,27 @@ def refuse_averages_of_scan(
         return
     numbers = ", ".join(f"{scan.number(name)} AS c{i}" for i, name in enumerate(unread))
     rows = f"SELECT {scan.number(theirs)} AS x, {numbers} FROM {scan.relation}"
-    first = engine.run(f"{rows} LIMIT {_FIRST_ROWS}", source=scan.source).to_pandas()
-    first = first[first["x"].notna()].astype(float)
+    scored = f"SELECT * FROM ({rows}) WHERE x IS NOT NULL"
+    first = engine.run(f"{scored} LIMIT {_FIRST_ROWS}", source=scan.source).to_pandas()
+    if len(first) < _FEWEST:
+        return
+    first = first.astype(float)
     filled = {n: first[n].to_numpy() for n in first if n != "x" and first[n].notna().all()}
     varied = {name: values for name, values in filled.items() if np.ptp(values) > 0.0}
     score = first["x"].to_numpy()
-    if len(first) < _FEWEST or not (_are_averages(filled, score) or _are_averages(varied, score)):
+    if not (_are_averages(filled, score) or _are_averages(varied, score)):
         return
     facts = ", ".join(
         f"coalesce(count(c{i}) = count(*) AND min(c{i}) < max(c{i}), false) AS c{i}"
         for i in range(len(unread))
     )
-    known = engine.run(f"SELECT {facts} FROM ({rows}) WHERE x IS NOT NULL", source=scan.source)
+    known = engine.run(f"SELECT {facts} FROM ({scored})", source=scan.source)
     kept = [i for i, name in enumerate(known.column_names) if known[name][0].as_py()]
     if len(kept) < 2:
         return
     mean = f"({' + '.join(f'c{i}' for i in kept)}) / {len(kept)}"
     apart = engine.run(
-        f"SELECT max(abs({mean} - x)) AS apart, max(abs(x)) AS size FROM ({rows})",
+        f"SELECT max(abs({mean} - x)) AS apart, max(abs(x)) AS size FROM ({scored})",
         source=scan.source,
     )
     if apart["apart"][0].as_py() <= _ROUNDED * apart["size"][0].as_py():
