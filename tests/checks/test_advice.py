@@ -13,11 +13,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+import bayeseval as be
 from bayeseval.checks.advice import advised_together
 from bayeseval.checks.container import Check
 from bayeseval.checks.situation import Situation
 from bayeseval.design import build_design, identified_interactions
 from bayeseval.errors import addressing_command_line
+from bayeseval.estimands import read_arrays
 from bayeseval.records import Records
 from bayeseval.simulation import simulate
 from bayeseval.spec import list_models, load_spec
@@ -342,6 +344,41 @@ def test_a_spec_has_the_terms_that_residuals_indicate_and_does_not_hide_heavy_ta
     assert models_of(advice("independence", crossed).command) == ["dataset"]
 
 
+FACTORS = {"model:language": 2}
+
+
+def test_low_rank_interactions_are_written_as_a_spec_takes_them(tmp_path: Path) -> None:
+    table = simulate("logit", n_tasks=1, seed=2).records.table
+    found = be.fit(table, "factors", draws=100, chains=2, tune=100, seed=1)
+    arrays = read_arrays(found.data)
+    fit = Situation.of(
+        arrays, benchmark="t.csv", model="factors", bounded=True, alike=(), outliers=0
+    )
+    assert (fit.terms, fit.low_rank) == ((), FACTORS)
+    beyond = advice("outside_bounds", fit)
+    assert beyond.meaning.endswith(
+        "'name: beta_interactions', 'likelihood: beta', 'low_rank: {model:language: 2}'."
+    )
+    assert models_of(beyond.command) == ["beta_interactions.yaml"]
+    path = tmp_path / "mine.yaml"
+    path.write_text("\n".join(re.findall("'([a-z_]+: [^']*)'", beyond.meaning)), encoding="utf-8")
+    assert load_spec(path).low_rank == FACTORS
+    build_design(simulate("logit", n_tasks=1, seed=2).records, load_spec(path))
+    with addressing_command_line(False):
+        assert advice("outside_bounds", fit).command == (
+            "be.fit(records, {'name': 'beta_interactions', 'likelihood': 'beta', "
+            "'low_rank': {'model:language': 2}})"
+        )
+    # The full interaction contains it; `interaction` does not have it.
+    several = replace(FIT, model="factors", low_rank=FACTORS)
+    assert models_of(advice("independence", several).command) == ["crossed"]
+    odd = ("model:language:task",)
+    written = advice("independence", replace(several, alike=odd, identified=odd))
+    assert written.meaning.endswith(
+        "interactions: [model:language:task], low_rank: {model:language: 2}."
+    )
+
+
 FITS = (
     FIT,
     NEAR_ZERO,
@@ -349,6 +386,8 @@ FITS = (
     replace(NEAR_ZERO, inside=False, crowded=True),
     replace(FIT, model="mine", identified=TWO_WAY[:1], terms=TWO_WAY[:1]),
     replace(FIT, model="mine", identified=TWO_WAY[:1], alike=TWO_WAY[:1]),
+    replace(FIT, model="factors", low_rank=FACTORS, inside=True),
+    replace(FIT, model="factors", identified=TWO_WAY[:1], terms=TWO_WAY[:1], low_rank=FACTORS),
     replace(FIT, model="robust", likelihood="student_t", terms=TWO_WAY),
     replace(FIT, model="logit", likelihood="logit_normal", alike=TWO_WAY[1:]),
     replace(FIT, model="mine", likelihood="logit_normal", residual_by="task"),

@@ -71,7 +71,7 @@ def _spec_for(warned: Sequence[Check], fit: Situation) -> OwnSpec | None:
     terms = (*fit.terms, *more)
     if likelihood != fit.likelihood:
         # Residual sds that differ on one scale may be equal on the other.
-        return OwnSpec(likelihood, terms) if terms else None
+        return OwnSpec(likelihood, terms) if terms or fit.low_rank else None
     by_p = sorted(warned, key=lambda check: 1.0 if np.isnan(check.p) else check.p)
     factors = [
         check.name.removeprefix(_EQUAL_VARIANCE)
@@ -170,7 +170,7 @@ def _compressed(fit: Situation) -> str:
 
 def _without_compressed(fit: Situation) -> tuple[str, str]:
     """The same, and a shipped model or a refit without it."""
-    if _can_be_logits(fit) and not fit.terms:
+    if _can_be_logits(fit) and not (fit.terms or fit.low_rank):
         return f"{_compressed(fit)} A likelihood with bounds undoes this.", fit.compare("logit")
     leave = " Leave them out if these differences are in question."
     return f"{_compressed(fit)}{leave}", fit.sensitivity(names.TASK)
@@ -291,9 +291,9 @@ def _correlated_residuals(fit: Situation, *, is_answered: bool) -> tuple[str, st
             "tasks or metrics."
         )
     elif missing and fit.likelihood not in BOUNDED and not is_answered:
-        meaning += (
-            f" Write a spec with these terms: interactions: [{', '.join((*fit.terms, *missing))}]."
-        )
+        lines = fit.interaction_lines((*fit.terms, *missing)).items()
+        written = ", ".join(f"{key}: {value}" for key, value in lines)
+        meaning += f" Write a spec with these terms: {written}."
     return meaning, fit.compare(fit.robust())
 
 
