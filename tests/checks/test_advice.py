@@ -386,6 +386,7 @@ FITS = (
     replace(NEAR_ZERO, inside=False, crowded=True),
     replace(FIT, model="mine", identified=TWO_WAY[:1], terms=TWO_WAY[:1]),
     replace(FIT, model="mine", identified=TWO_WAY[:1], alike=TWO_WAY[:1]),
+    replace(FIT, identified=TWO_WAY[:1], alike=()),
     replace(FIT, model="factors", low_rank=FACTORS, inside=True),
     replace(FIT, model="factors", identified=TWO_WAY[:1], terms=TWO_WAY[:1], low_rank=FACTORS),
     replace(FIT, model="robust", likelihood="student_t", terms=TWO_WAY),
@@ -448,6 +449,18 @@ def test_unequal_variances_are_answered_with_a_spec_where_no_shipped_model_has_t
         "'name: normal_by_task', 'likelihood: normal', 'interactions: [language:task]', "
         "'residual_by: task'."
     )
+    # Beside bounds, which shipped models have.
+    beyond, unequal = advised_together(
+        [Check("outside_bounds", "warn"), Check("equal_variance_language", "warn", p=0.01)],
+        replace(FIT, identified=("language:task",)),
+    )
+    assert models_of(beyond.command) == ["additive", "logit", "bounded"]
+    assert unequal.meaning.endswith(
+        " A spec of your own can have residual_by: language. Write these lines to "
+        "normal_by_language.yaml, and give the file to --model: 'name: normal_by_language', "
+        "'likelihood: normal', 'residual_by: language'."
+    )
+    assert models_of(unequal.command) == ["normal_by_language.yaml"]
     # Counts have no sd, and a spec of one's own would lose a covariate.
     counts = advice("equal_variance_model", replace(FIT, model="counts", likelihood="binomial"))
     assert ("residual_by" in counts.meaning, counts.command) == (False, "")

@@ -69,9 +69,9 @@ def _spec_for(warned: Sequence[Check], fit: Situation) -> OwnSpec | None:
         # No shipped model with bounds has more terms to compare.
         more = more or fit.lacking(fit.alike) or fit.lacking(INTERACTIONS["crossed"])
     terms = (*fit.terms, *more)
-    if likelihood != fit.likelihood:
+    if likelihood != fit.likelihood and (terms or fit.low_rank):
         # Residual sds that differ on one scale may be equal on the other.
-        return OwnSpec(likelihood, terms) if terms or fit.low_rank else None
+        return OwnSpec(likelihood, terms)
     by_p = sorted(warned, key=lambda check: 1.0 if np.isnan(check.p) else check.p)
     factors = [
         check.name.removeprefix(_EQUAL_VARIANCE)
@@ -79,9 +79,10 @@ def _spec_for(warned: Sequence[Check], fit: Situation) -> OwnSpec | None:
         if check.name.startswith(_EQUAL_VARIANCE)
     ]
     residual_by = next((f for f in factors if _needs_own_spec(f, fit)), None)
-    if residual_by is None and (likelihood not in BOUNDED or not more):
+    if residual_by is None and (fit.likelihood not in BOUNDED or not more):
         return None
-    return OwnSpec(likelihood, terms, residual_by or fit.residual_by)
+    # Where a shipped model has the bounds, the spec is of the likelihood that the fit has.
+    return OwnSpec(fit.likelihood, terms, residual_by or fit.residual_by)
 
 
 def _likelihood_for(wanted: Collection[str], fit: Situation) -> str:
