@@ -90,6 +90,9 @@ class Situation:
         Tasks whose scores vary less than half as much as those of others.
     inside : bool
         Whether all scores lie between two bounds, none at one of them.
+    even_on_logits : bool
+        Whether no task's logits vary less than half as much as those of others; False where a
+        score has none, see `inside`.
     low_rank : mapping of str to int
         Its low-rank interactions, with their ranks.
     errors : bool
@@ -112,6 +115,7 @@ class Situation:
     crowded: bool = False
     narrow: tuple[str, ...] = ()
     inside: bool = False
+    even_on_logits: bool = False
     low_rank: Mapping[str, int] = field(default_factory=dict)
     errors: bool = False
 
@@ -129,6 +133,7 @@ class Situation:
         covariate: str = "",
         crowded: bool = False,
         inside: bool = False,
+        even_on_logits: bool = False,
     ) -> Situation:
         """Read terms, noise and counts off a fit."""
         sizes = {factor: len(labels) for factor, labels in arrays.levels.items()}
@@ -149,6 +154,7 @@ class Situation:
             crowded=crowded,
             narrow=narrow_tasks(arrays.score, arrays.index[names.TASK], arrays.levels[names.TASK]),
             inside=inside,
+            even_on_logits=even_on_logits,
             low_rank={
                 ":".join(names.factors_of(cells.term)): cells.loadings.sd.shape[1]
                 for cells in arrays.cells
