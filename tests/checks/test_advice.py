@@ -7,17 +7,21 @@ import re
 import shlex
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
+import bayeseval as be
 from bayeseval.checks.advice import advised_together
 from bayeseval.checks.container import Check
 from bayeseval.checks.situation import Situation
 from bayeseval.design import build_design, identified_interactions
 from bayeseval.errors import addressing_command_line
+from bayeseval.estimands import read_arrays
 from bayeseval.records import Records
 from bayeseval.simulation import simulate
 from bayeseval.spec import list_models, load_spec
@@ -234,9 +238,14 @@ def test_scores_beyond_bounds_are_answered_with_bounds_and_the_terms_of_the_mode
     inside = advice("outside_bounds", replace(crossed, inside=True))
     assert inside.meaning.endswith(lines.replace("beta", "logit_normal"))
     # Likelihoods with bounds refuse standard errors in score units, and seeds.
-    known = advice("outside_bounds", replace(crossed, errors=True))
-    assert models_of(known.command) == ["crossed", "logit", "bounded"]
-    assert known.meaning.endswith("leave the errors out, and average the seeds, to fit one.")
+    for fit in (crossed, FIT):
+        for name in ("outside_bounds", "sd_by_language"):
+            known = advice(name, replace(fit, errors=True, crowded=True))
+            assert known.command == ""
+            assert known.meaning.endswith(
+                " Models with bounds refuse standard errors that are given, and seeds: leave the "
+                "errors out, and average the seeds, to fit one. Numbers of items (n) can stay."
+            )
     # A language at a floor: heavier tails would not help.
     assert "robust" in advice("sd_by_language", crossed).command
     flat = advice("sd_by_language", replace(crossed, crowded=True))
@@ -249,11 +258,19 @@ def test_scores_beyond_bounds_are_answered_with_bounds_and_the_terms_of_the_mode
     assert models_of(plain.command) == ["additive", "logit", "bounded"]
 
 
-NEAR_ZERO = replace(FIT, model="crossed", terms=TWO_WAY, alike=(), narrow=("hard",), inside=True)
+NEAR_ZERO = replace(
+    FIT,
+    model="crossed",
+    terms=TWO_WAY,
+    alike=(),
+    narrow=("hard",),
+    inside=True,
+    even_on_logits=True,
+)
 COMPRESSED = (
-    " Scores of hard vary less than half as much as those of other tasks, as they do near a bound, "
-    "and so do differences between models and languages there: residual sds by task {} them the "
-    "largest weight. {}"
+    " Scores of hard vary less than half as much as those of other tasks, as they do near a bound "
+    "or near chance level, and so do differences between models and languages there: residual sds "
+    "by task {} them the largest weight. {}"
 )
 UNDONE = "A likelihood with bounds undoes this."
 LEFT_OUT = "Leave them out if these differences are in question."
@@ -285,7 +302,13 @@ def test_a_task_near_a_bound_is_answered_with_normal_logits_and_the_terms_of_the
 
 
 @pytest.mark.parametrize(
-    "unfit", [{"inside": False}, {"errors": True}, {"bounded": False}, {"covariates": ("mexa",)}]
+    "unfit",
+    [
+        {"inside": False, "even_on_logits": False},
+        # Far from a bound, or at chance level: logits do not expand it.
+        {"even_on_logits": False},
+        *({"errors": True}, {"bounded": False}, {"covariates": ("mexa",)}),
+    ],
 )
 def test_a_task_near_a_bound_that_logits_do_not_suit_is_left_out(unfit: dict[str, Any]) -> None:
     covariate = "mexa" if "covariates" in unfit else ""
@@ -295,6 +318,38 @@ def test_a_task_near_a_bound_that_logits_do_not_suit_is_left_out(unfit: dict[str
         give = "would give" if residual_by is None else "give"
         assert found.meaning.endswith(COMPRESSED.format(give, LEFT_OUT))
         assert "--model crossed --drop task" in found.command
+
+
+def test_a_narrow_task_is_spoken_of_where_residual_sds_by_task_are() -> None:
+    beyond = advice("outside_bounds", NEAR_ZERO)
+    assert models_of(beyond.command) == ["logit_normal_interactions.yaml"]
+    assert "vary less than half as much" not in beyond.meaning
+    # Bounds that do not spread the scores of the narrow task are not for it.
+    checks = [Check("outside_bounds", "warn"), Check("equal_variance_task", "warn", p=0.01)]
+    for even, said in ((True, " The spec given at 'outside bounds' is for this, too."),
+                       (False, COMPRESSED.format("would give", LEFT_OUT))):  # fmt: skip
+        beyond, by_task = advised_together(checks, replace(NEAR_ZERO, even_on_logits=even))
+        assert by_task.meaning.endswith(said)
+        assert (UNDONE in beyond.meaning) == even
+
+
+@pytest.mark.parametrize(("middle", "is_undone"), [(3.0, True), (28.0, False)])
+def test_logits_are_advised_where_they_spread_the_scores_of_a_narrow_task(
+    middle: float, is_undone: bool
+) -> None:
+    rng = np.random.default_rng(4)
+    cells = list(product("abcdef", ("de", "en", "fi", "hi", "sw"), ("mt", "nli", "qa", "hard")))
+    table = pd.DataFrame(cells, columns=["model", "language", "task"])
+    logits = np.log(middle / (100.0 - middle)) + rng.uniform(-0.8, 0.8, len(cells))
+    near = 100.0 / (1.0 + np.exp(-logits)) if is_undone else rng.uniform(23.0, 33.0, len(cells))
+    is_hard = table["task"] == "hard"
+    table["score"] = np.where(is_hard, near, rng.uniform(30.0, 70.0, len(cells))).round(2)
+    records = Records.from_frame(table, name="t", units=(0, 100))
+    found = be.fit(records, "additive", engine="marginal", draws=200, chains=2, seed=1).checks()
+    row = found.table.set_index("check").loc["equal_variance_task"]
+    assert row["status"] == "fail"
+    assert (UNDONE in row["meaning"], LEFT_OUT in row["meaning"]) == (is_undone, not is_undone)
+    assert row["command"].endswith("additive,logit" if is_undone else "--drop task")
 
 
 def test_what_several_checks_ask_for_is_in_one_spec() -> None:
@@ -338,17 +393,62 @@ def test_a_spec_has_the_terms_that_residuals_indicate_and_does_not_hide_heavy_ta
     assert models_of(beyond.command) == models_of(alike.command) == ["beta_interactions.yaml"]
     assert beyond.meaning.endswith(f"'interactions: [{', '.join((*TWO_WAY, THREE_WAY))}]'.")
     assert alike.meaning.endswith(" The spec given at 'outside bounds' is for this, too.")
+    # A spec without the term is not for it.
+    few = replace(FIT, model="interaction", terms=TWO_WAY[:1], identified=TWO_WAY[:1])
+    beyond, alike = advised_together(warned[1:], replace(few, alike=("model:task",)))
+    assert models_of(beyond.command) == ["beta_interactions.yaml"]
+    assert alike.meaning.endswith("too few records to estimate model:task; add tasks or metrics.")
+    assert alike.command == ""
     # Without bounds in question, the shipped model has the term.
     assert models_of(advice("independence", crossed).command) == ["dataset"]
+
+
+FACTORS = {"model:language": 2}
+
+
+def test_low_rank_interactions_are_written_as_a_spec_takes_them(tmp_path: Path) -> None:
+    table = simulate("logit", n_tasks=1, seed=2).records.table
+    found = be.fit(table, "factors", draws=100, chains=2, tune=100, seed=1)
+    arrays = read_arrays(found.data)
+    fit = Situation.of(
+        arrays, benchmark="t.csv", model="factors", bounded=True, alike=(), outliers=0
+    )
+    assert (fit.terms, fit.low_rank) == ((), FACTORS)
+    beyond = advice("outside_bounds", fit)
+    assert beyond.meaning.endswith(
+        "'name: beta_interactions', 'likelihood: beta', 'low_rank: {model:language: 2}'."
+    )
+    assert models_of(beyond.command) == ["beta_interactions.yaml"]
+    path = tmp_path / "mine.yaml"
+    path.write_text("\n".join(re.findall("'([a-z_]+: [^']*)'", beyond.meaning)), encoding="utf-8")
+    assert load_spec(path).low_rank == FACTORS
+    build_design(simulate("logit", n_tasks=1, seed=2).records, load_spec(path))
+    with addressing_command_line(False):
+        assert advice("outside_bounds", fit).command == (
+            "be.fit(records, {'name': 'beta_interactions', 'likelihood': 'beta', "
+            "'low_rank': {'model:language': 2}})"
+        )
+    # The full interaction contains it; `interaction` does not have it.
+    several = replace(FIT, model="factors", low_rank=FACTORS)
+    assert models_of(advice("independence", several).command) == ["crossed"]
+    odd = ("model:language:task",)
+    written = advice("independence", replace(several, alike=odd, identified=odd))
+    assert written.meaning.endswith(
+        "interactions: [model:language:task], low_rank: {model:language: 2}."
+    )
 
 
 FITS = (
     FIT,
     NEAR_ZERO,
     replace(NEAR_ZERO, model="by_task", residual_by="task", alike=("model:language",)),
-    replace(NEAR_ZERO, inside=False, crowded=True),
+    replace(NEAR_ZERO, inside=False, even_on_logits=False, crowded=True),
+    replace(NEAR_ZERO, even_on_logits=False),
     replace(FIT, model="mine", identified=TWO_WAY[:1], terms=TWO_WAY[:1]),
     replace(FIT, model="mine", identified=TWO_WAY[:1], alike=TWO_WAY[:1]),
+    replace(FIT, identified=TWO_WAY[:1], alike=()),
+    replace(FIT, model="factors", low_rank=FACTORS, inside=True),
+    replace(FIT, model="factors", identified=TWO_WAY[:1], terms=TWO_WAY[:1], low_rank=FACTORS),
     replace(FIT, model="robust", likelihood="student_t", terms=TWO_WAY),
     replace(FIT, model="logit", likelihood="logit_normal", alike=TWO_WAY[1:]),
     replace(FIT, model="mine", likelihood="logit_normal", residual_by="task"),
@@ -409,6 +509,18 @@ def test_unequal_variances_are_answered_with_a_spec_where_no_shipped_model_has_t
         "'name: normal_by_task', 'likelihood: normal', 'interactions: [language:task]', "
         "'residual_by: task'."
     )
+    # Beside bounds, which shipped models have.
+    beyond, unequal = advised_together(
+        [Check("outside_bounds", "warn"), Check("equal_variance_language", "warn", p=0.01)],
+        replace(FIT, identified=("language:task",)),
+    )
+    assert models_of(beyond.command) == ["additive", "logit", "bounded"]
+    assert unequal.meaning.endswith(
+        " A spec of your own can have residual_by: language. Write these lines to "
+        "normal_by_language.yaml, and give the file to --model: 'name: normal_by_language', "
+        "'likelihood: normal', 'residual_by: language'."
+    )
+    assert models_of(unequal.command) == ["normal_by_language.yaml"]
     # Counts have no sd, and a spec of one's own would lose a covariate.
     counts = advice("equal_variance_model", replace(FIT, model="counts", likelihood="binomial"))
     assert ("residual_by" in counts.meaning, counts.command) == (False, "")

@@ -138,10 +138,10 @@ def test_a_task_near_a_bound_decides_no_model_with_residual_sds_by_task_unnotice
     """Its residual sd is the smallest, and its effects are compressed."""
     assert _cautions(hard=(0.0, 4.0)) == [
         "warning: the scores of task 'hard' vary less than half as much as those of other tasks, "
-        "as they do near a bound, and so do the differences between models and languages there; "
-        "with residual sds by task these scores have the largest weight, and all differences, sds "
-        "of gaps and variance components come out too small: leave them out (drop={'task': "
-        "['hard']}), or fit a model with one residual sd"
+        "as they do near a bound or near chance level, and so do the differences between "
+        "models and languages there; with residual sds by task these scores have the largest "
+        "weight, and all differences, sds of gaps and variance components come out too small: "
+        "leave them out (drop={'task': ['hard']}), or fit a model with one residual sd"
     ]
     # One residual sd gives every score the same weight.
     assert _cautions("crossed", hard=(0.0, 4.0)) == []

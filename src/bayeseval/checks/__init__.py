@@ -35,7 +35,7 @@ from bayeseval.checks.residuals import (
     residual_checks,
 )
 from bayeseval.checks.situation import Situation
-from bayeseval.design import Design
+from bayeseval.design import Design, narrow_tasks
 from bayeseval.errors import BayesevalError
 from bayeseval.estimands import read_arrays
 from bayeseval.estimands.container import PosteriorArrays
@@ -137,6 +137,7 @@ def run_checks(
         outliers=n_outliers,
         crowded=limits is not None and is_crowded(arrays, sds, limits),
         inside=limits is not None and _all_between(limits, arrays.score),
+        even_on_logits=limits is not None and _even_on_logits(limits, arrays),
     )
     details = {
         "calibration": ecdf,
@@ -218,6 +219,15 @@ def _all_between(limits: tuple[Floats, Floats], scores: Floats) -> bool:
     """Whether no score is at a bound, and every one has two."""
     lower, upper = limits
     return bool(((lower < scores) & (scores < upper) & np.isfinite(upper - lower)).all())
+
+
+def _even_on_logits(limits: tuple[Floats, Floats], arrays: PosteriorArrays) -> bool:
+    """Whether no task's scores vary much less than others' as logits, which all scores have."""
+    if not _all_between(limits, arrays.score):
+        return False
+    lower, upper = limits
+    logits = np.log(arrays.score - lower) - np.log(upper - arrays.score)
+    return not narrow_tasks(logits, arrays.index[names.TASK], arrays.levels[names.TASK])
 
 
 def _labels(arrays: PosteriorArrays) -> pd.DataFrame:

@@ -22,6 +22,7 @@ _WITHOUT_SD: Final = tuple(family for family in FAMILIES if not scale_names((fam
 # Checks that may fail for lack of interactions.
 _BY_INTERACTIONS: Final = ("independence", "calibration", "sd_by_language", "residual_normality")
 _EQUAL_VARIANCE: Final = "equal_variance_"
+_UNDONE: Final = " A likelihood with bounds undoes this."
 
 
 def advised_together(checks: Sequence[Check], fit: Situation) -> list[Check]:
@@ -49,7 +50,7 @@ def advised_together(checks: Sequence[Check], fit: Situation) -> list[Check]:
         if spec is not None and check.name in asking:
             how, command = fit.own_spec(spec)
             meaning += (
-                f"{_why(spec, fit)}{how}"
+                f"{_why(spec, asking, fit)}{how}"
                 if check.name == asking[0]
                 else f" The spec given at '{asking[0].replace('_', ' ')}' is for this, too."
             )
@@ -69,9 +70,9 @@ def _spec_for(warned: Sequence[Check], fit: Situation) -> OwnSpec | None:
         # No shipped model with bounds has more terms to compare.
         more = more or fit.lacking(fit.alike) or fit.lacking(INTERACTIONS["crossed"])
     terms = (*fit.terms, *more)
-    if likelihood != fit.likelihood:
+    if likelihood != fit.likelihood and (terms or fit.low_rank):
         # Residual sds that differ on one scale may be equal on the other.
-        return OwnSpec(likelihood, terms) if terms else None
+        return OwnSpec(likelihood, terms)
     by_p = sorted(warned, key=lambda check: 1.0 if np.isnan(check.p) else check.p)
     factors = [
         check.name.removeprefix(_EQUAL_VARIANCE)
@@ -79,9 +80,10 @@ def _spec_for(warned: Sequence[Check], fit: Situation) -> OwnSpec | None:
         if check.name.startswith(_EQUAL_VARIANCE)
     ]
     residual_by = next((f for f in factors if _needs_own_spec(f, fit)), None)
-    if residual_by is None and (likelihood not in BOUNDED or not more):
+    if residual_by is None and (fit.likelihood not in BOUNDED or not more):
         return None
-    return OwnSpec(likelihood, terms, residual_by or fit.residual_by)
+    # Where a shipped model has the bounds, the spec is of the likelihood that the fit has.
+    return OwnSpec(fit.likelihood, terms, residual_by or fit.residual_by)
 
 
 def _likelihood_for(wanted: Collection[str], fit: Situation) -> str:
@@ -90,7 +92,7 @@ def _likelihood_for(wanted: Collection[str], fit: Situation) -> str:
         return fit.likelihood
     beyond = "outside_bounds" in wanted and fit.bounded
     crowded = "sd_by_language" in wanted and _is_crowded(fit)
-    compressed = any(_is_compressed(name, fit) for name in wanted)
+    compressed = any(_is_undone(name, fit) for name in wanted)
     if _can_be_logits(fit):
         # Exact in `marginal`; beside a task near zero, 95 % intervals of sds of gaps had the truth
         # in 95 % of simulated tables.
@@ -108,6 +110,11 @@ def _is_compressed(name: str, fit: Situation) -> bool:
         return False
     by_task = fit.residual_by == names.TASK
     return name == f"{_EQUAL_VARIANCE}{names.TASK}" or (by_task and name == "independence")
+
+
+def _is_undone(name: str, fit: Situation) -> bool:
+    """Whether a check warns beside tasks whose effects logits make as large as the others'."""
+    return _is_compressed(name, fit) and _can_be_logits(fit) and fit.even_on_logits
 
 
 def _can_be_logits(fit: Situation) -> bool:
@@ -128,25 +135,27 @@ def _needs_own_spec(factor: str, fit: Situation) -> bool:
 def _helps(spec: OwnSpec, name: str, fit: Situation) -> bool:
     """Whether a spec has what a check asks for, and no shipped model has it."""
     factor = name.removeprefix(_EQUAL_VARIANCE)
+    more = set(spec.terms) - set(fit.terms)
+    if name == "independence":
+        return not more.isdisjoint(fit.alike) or (
+            spec.likelihood != fit.likelihood and _is_undone(name, fit)
+        )
     if spec.likelihood != fit.likelihood:
         return (
-            name in ("independence", "outside_bounds")
+            name == "outside_bounds"
             or (name == "sd_by_language" and _is_crowded(fit))
-            or _is_compressed(name, fit)
+            or _is_undone(name, fit)
             or (factor != name and _needs_own_spec(factor, fit))
         )
     if factor != name:
         return factor == spec.residual_by != fit.residual_by
-    return spec.terms != fit.terms and (
-        name == "independence" or (name in _BY_INTERACTIONS and fit.likelihood in BOUNDED)
-    )
+    return bool(more) and name in _BY_INTERACTIONS and fit.likelihood in BOUNDED
 
 
-def _why(spec: OwnSpec, fit: Situation) -> str:
-    """What a spec has that no shipped model has."""
-    compressed = ""
-    if spec.likelihood != fit.likelihood and fit.narrow:
-        compressed = f"{_compressed(fit)} A likelihood with bounds undoes this."
+def _why(spec: OwnSpec, asking: Sequence[str], fit: Situation) -> str:
+    """What a spec has that no shipped model has, for the checks that ask for it."""
+    undone = spec.likelihood != fit.likelihood and any(_is_undone(name, fit) for name in asking)
+    compressed = f"{_compressed(fit)}{_UNDONE}" if undone else ""
     by = "" if spec.residual_by is None else f"residual_by: {spec.residual_by}"
     if spec.likelihood in BOUNDED and (spec.likelihood, spec.terms) != (fit.likelihood, fit.terms):
         also = f", and {by}" if by else ""
@@ -159,19 +168,19 @@ def _why(spec: OwnSpec, fit: Situation) -> str:
 
 
 def _compressed(fit: Situation) -> str:
-    """What tasks near a bound do to effects that all tasks share."""
+    """What tasks with compressed effects do to effects that all tasks share."""
     give = "give" if fit.residual_by == names.TASK else "would give"
     return (
         f" Scores of {shorten(fit.narrow, limit=4)} vary less than half as much as those of other"
-        " tasks, as they do near a bound, and so do differences between models and languages there:"
-        f" residual sds by task {give} them the largest weight."
+        " tasks, as they do near a bound or near chance level, and so do differences between models"
+        f" and languages there: residual sds by task {give} them the largest weight."
     )
 
 
-def _without_compressed(fit: Situation) -> tuple[str, str]:
+def _without_compressed(name: str, fit: Situation) -> tuple[str, str]:
     """The same, and a shipped model or a refit without it."""
-    if _can_be_logits(fit) and not fit.terms:
-        return f"{_compressed(fit)} A likelihood with bounds undoes this.", fit.compare("logit")
+    if _is_undone(name, fit) and not (fit.terms or fit.low_rank):
+        return f"{_compressed(fit)}{_UNDONE}", fit.compare("logit")
     leave = " Leave them out if these differences are in question."
     return f"{_compressed(fit)}{leave}", fit.sensitivity(names.TASK)
 
@@ -201,7 +210,7 @@ def _advice(name: str, fit: Situation, spec: OwnSpec | None) -> tuple[str, str]:
         )
         if _is_crowded(fit):
             meaning += " Scores at a bound vary less than others, which needs a model with bounds."
-            return meaning, fit.compare("logit", "bounded")
+            return _with_bounds(meaning, fit)
         return meaning, fit.compare(fit.next_model(), fit.robust())
     if name == "outside_bounds":
         meaning = (
@@ -214,12 +223,7 @@ def _advice(name: str, fit: Situation, spec: OwnSpec | None) -> tuple[str, str]:
                 "of other tasks have, and leave tasks without bounds out."
             )
             return meaning, fit.scales()
-        if fit.errors:
-            meaning += (
-                " Models with bounds take neither standard errors nor seeds: leave the errors out, "
-                "and average the seeds, to fit one."
-            )
-        return meaning, fit.compare("logit", "bounded")
+        return _with_bounds(meaning, fit)
     if name == "residual_normality":
         return (
             "The few records far from their predictions pull the numbers of their models and "
@@ -251,6 +255,17 @@ def _advice(name: str, fit: Situation, spec: OwnSpec | None) -> tuple[str, str]:
     )
 
 
+def _with_bounds(meaning: str, fit: Situation) -> tuple[str, str]:
+    """A meaning, and the shipped models with bounds or what the table has that they refuse."""
+    if not fit.errors:
+        return meaning, fit.compare("logit", "bounded")
+    return (
+        f"{meaning} Models with bounds refuse standard errors that are given, and seeds: leave the "
+        "errors out, and average the seeds, to fit one. Numbers of items (n) can stay.",
+        "",
+    )
+
+
 _WITHOUT_COMMAND: Final[Mapping[str, str]] = {
     "prior_range": "The priors are far wider than the scale of the scores. With many records this "
     "has no effect; levels with few records get intervals that are too wide. Narrow the priors of "
@@ -278,7 +293,7 @@ def _correlated_residuals(fit: Situation, *, is_answered: bool) -> tuple[str, st
             "all pairs depend on it less."
         )
     if not is_answered and _is_compressed("independence", fit):
-        compressed, command = _without_compressed(fit)
+        compressed, command = _without_compressed("independence", fit)
         return meaning + compressed, command
     fuller = None if is_answered else fit.fuller(fit.alike)
     if fuller is not None:
@@ -291,9 +306,9 @@ def _correlated_residuals(fit: Situation, *, is_answered: bool) -> tuple[str, st
             "tasks or metrics."
         )
     elif missing and fit.likelihood not in BOUNDED and not is_answered:
-        meaning += (
-            f" Write a spec with these terms: interactions: [{', '.join((*fit.terms, *missing))}]."
-        )
+        lines = fit.interaction_lines((*fit.terms, *missing)).items()
+        written = ", ".join(f"{key}: {value}" for key, value in lines)
+        meaning += f" Write a spec with these terms: {written}."
     return meaning, fit.compare(fit.robust())
 
 
@@ -309,7 +324,7 @@ def _unequal_variance(factor: str, fit: Situation, spec: OwnSpec | None) -> tupl
     if spec is not None and _helps(spec, name, fit):
         return meaning, ""
     if _is_compressed(name, fit):
-        compressed, command = _without_compressed(fit)
+        compressed, command = _without_compressed(name, fit)
         return meaning + compressed, command
     by_task = factor == names.TASK and fit.residual_by != factor and fit.likelihood not in BOUNDED
     if by_task and fit.has("crossed"):

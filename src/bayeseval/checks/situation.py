@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Final
 
@@ -63,7 +63,7 @@ class Situation:
     model : str
         Value of ``--model``: a shipped name, ``auto``, or the name of the user's own spec.
     terms : tuple of str
-        Its interactions.
+        Its interactions, except low-rank ones.
     identified : tuple of str
         Interactions that the table identifies.
     likelihood : str
@@ -90,6 +90,11 @@ class Situation:
         Tasks whose scores vary less than half as much as those of others.
     inside : bool
         Whether all scores lie between two bounds, none at one of them.
+    even_on_logits : bool
+        Whether no task's logits vary less than half as much as those of others; False where a
+        score has none, see `inside`.
+    low_rank : mapping of str to int
+        Its low-rank interactions, with their ranks.
     errors : bool
         Whether scores have standard errors or replicates, which belong to normal likelihoods.
     """
@@ -110,6 +115,8 @@ class Situation:
     crowded: bool = False
     narrow: tuple[str, ...] = ()
     inside: bool = False
+    even_on_logits: bool = False
+    low_rank: Mapping[str, int] = field(default_factory=dict)
     errors: bool = False
 
     @classmethod
@@ -126,13 +133,14 @@ class Situation:
         covariate: str = "",
         crowded: bool = False,
         inside: bool = False,
+        even_on_logits: bool = False,
     ) -> Situation:
         """Read terms, noise and counts off a fit."""
         sizes = {factor: len(labels) for factor, labels in arrays.levels.items()}
         return cls(
             benchmark=benchmark,
             model=model,
-            terms=tuple(cells.term for cells in arrays.cells),
+            terms=tuple(cells.term for cells in arrays.cells if cells.loadings is None),
             identified=identified_interactions(arrays.index, sizes),
             likelihood=arrays.likelihood,
             residual_by=arrays.residual_by,
@@ -146,6 +154,12 @@ class Situation:
             crowded=crowded,
             narrow=narrow_tasks(arrays.score, arrays.index[names.TASK], arrays.levels[names.TASK]),
             inside=inside,
+            even_on_logits=even_on_logits,
+            low_rank={
+                ":".join(names.factors_of(cells.term)): cells.loadings.sd.shape[1]
+                for cells in arrays.cells
+                if cells.loadings is not None
+            },
             errors=arrays.se is not None,
         )
 
@@ -161,7 +175,8 @@ class Situation:
         """
         if self.likelihood not in of_quantity("score"):
             return None
-        needed = {*self.terms, *wanted}
+        # A full interaction contains the low-rank one.
+        needed = {*self.terms, *self.low_rank, *wanted}
         if self.covariates:
             more = needed <= set(self.identified) != set(self.terms)
             return AUTO if self.covariate and self.model != AUTO and more else None
@@ -186,6 +201,13 @@ class Situation:
         """Those of some terms that the table identifies and the model does not have."""
         return tuple(t for t in terms if t in self.identified and t not in self.terms)
 
+    def interaction_lines(self, terms: Sequence[str]) -> dict[str, str]:
+        """Some interactions beside the low-rank ones of the model, in the form of a spec file."""
+        ranks = ", ".join(f"{pair}: {rank}" for pair, rank in self.low_rank.items())
+        return ({"interactions": f"[{', '.join(terms)}]"} if terms else {}) | (
+            {"low_rank": f"{{{ranks}}}"} if ranks else {}
+        )
+
     def own_spec(self, spec: OwnSpec) -> tuple[str, str]:
         """How to write a spec of the user's own, and the command that fits it."""
         kind = "interactions" if spec.residual_by is None else f"by_{spec.residual_by}"
@@ -195,11 +217,11 @@ class Situation:
         }
         if spec.terms:
             written["interactions"] = list(spec.terms)
+        if self.low_rank:
+            written["low_rank"] = dict(self.low_rank)
         if spec.residual_by is not None:
             written["residual_by"] = spec.residual_by
-        lines = dict(written)
-        if spec.terms:
-            lines["interactions"] = f"[{', '.join(spec.terms)}]"
+        lines = written | self.interaction_lines(spec.terms)
         listed = ", ".join(repr(f"{key}: {value}") for key, value in lines.items())
         file = f"{written['name']}.yaml"
         return (

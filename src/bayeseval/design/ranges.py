@@ -38,7 +38,8 @@ _NARROW = 0.5
 # The sd of fewer independent scores is below half of the true one by chance in more than 3 % of
 # tables (chi-square distribution).
 _LEAST_SCORES = 8
-_VARY_LESS = " vary less than half as much as those of other tasks, as they do near a bound"
+_VARY_LESS = " vary less than half as much as those of other tasks"
+_NEAR = ", as they do near a bound or near chance level"
 # Tasks that a message lists to be left out.
 _MOST_LISTED = 12
 
@@ -147,10 +148,10 @@ def _described(records: Records, task: int) -> str:
 
 
 def narrow_tasks(scores: Floats, task: Index, tasks: Sequence[str]) -> tuple[str, ...]:
-    """Tasks whose scores vary less than half as much as those of others, as they do near a bound.
+    """Tasks whose scores vary less than half as much as those of others.
 
-    The sd of their scores, of which there are at least eight, is below half the median of the
-    tasks' sds.
+    So they do near a bound or near chance level. The sd of their scores, of which there are at
+    least eight, is below half the median of the tasks' sds.
 
     Parameters
     ----------
@@ -180,10 +181,11 @@ def warn_of_narrow_tasks(scores: Floats, task: Index, tasks: Sequence[str]) -> l
     listed = f"task {narrow[0]!r}" if len(narrow) == 1 else f"tasks {shorten(narrow, limit=4)}"
     return [
         Caution(
-            f"the scores of {listed}{_VARY_LESS}, and so do the differences between models and"
-            " languages there; with residual sds by task these scores have the largest weight, and"
-            " all differences, sds of gaps and variance components come out too small: leave them"
-            f" out ({leave_out_levels(names.TASK, narrow)}), or fit a model with one residual sd"
+            f"the scores of {listed}{_VARY_LESS}{_NEAR}, and so do the differences between models"
+            " and languages there; with residual sds by task these scores have the largest weight,"
+            " and all differences, sds of gaps and variance components come out too small: leave"
+            f" them out ({leave_out_levels(names.TASK, narrow)}), or fit a model with one residual"
+            " sd"
         )
     ]
 
@@ -204,13 +206,14 @@ def too_small_because(notes: Iterable[str]) -> str:
     Examples
     --------
     >>> noted = "warning: the scores of task 'hard' vary less than half as much as those of other"
-    >>> too_small_because([f"{noted} tasks, as they do near a bound, and so do ..."])[:44]
+    >>> too_small_because([f"{noted} tasks, as they do near a bound or ..."])[:44]
     "Warning: the scores of task 'hard' vary less"
     """
     heads = [head for head, found, _ in (note.partition(_VARY_LESS) for note in notes) if found]
     return " ".join(
-        f"W{head.removeprefix('w')}{_VARY_LESS}, and have the largest weight because residual sds"
-        " differ by task: sds of gaps, and all differences between models and between languages,"
-        " come out too small, whatever their intervals; the notes of the fit say what to do."
+        f"W{head.removeprefix('w')}{_VARY_LESS}{_NEAR}, and have the largest weight because"
+        " residual sds differ by task: sds of gaps, and all differences between models and between"
+        " languages, come out too small, whatever their intervals; the notes of the fit say what to"
+        " do."
         for head in heads
     )
