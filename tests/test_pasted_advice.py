@@ -580,7 +580,7 @@ PASTED: dict[str, tuple[str, ...]] = {
     "readers/scores.py:_requested_metric": ("no such metric",),
     "readers/scores.py:metric_argument": ("no such metric", "lower is better"),
     "readers/detect.py:_refuse_mixture": ("tool or table",),
-    "records/parts.py:_refuse_averages": ("averages",),
+    "records/unread_averages.py:_problem": ("averages",),
     "records/build.py:_check_scores": ("mixed",),
     "records/duplicates.py:refuse_many_metrics": ("metrics",),
     "records/build.py:_ways_out": ("half a seed",),
