@@ -384,6 +384,8 @@ def test_an_interrupt_of_the_engine_ends_the_command(tmp_path: Path) -> None:
         "import os, signal, sys, threading\n"
         "from pathlib import Path\n"
         "from bayeseval.readers.scans import open_engine\n"
+        # Commands that a shell starts in the background ignore it.
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "with open_engine([], memory=10**9, folder=Path(sys.argv[1])) as engine:\n"
         "    threading.Timer(1, os.kill, (os.getpid(), signal.SIGINT)).start()\n"
         "    sql = 'SELECT count(*) FROM range(10000000) a, range(10000000) b'\n"
