@@ -37,6 +37,19 @@ except KeyboardInterrupt:
     sys.exit(130)
 """
 
+# As after Ctrl-C, when a thread removes a semaphore and has no time left to say so.
+LEAVING = """
+import os
+from bayeseval._processes import run_all
+
+def work(shared, item, beat):
+    return item
+
+run_all(work, [0, 1], shared=None, jobs=2, stage="s", progress=lambda *now: None)
+from joblib.externals.loky.backend import resource_tracker
+resource_tracker.register(f"/loky-{os.getpid()}-removed", "semlock")
+"""
+
 
 @pytest.mark.parametrize("ending", [signal.SIGTERM, signal.SIGHUP])
 def test_signals_that_end_a_command_are_interrupts_unless_they_are_ignored(
@@ -124,3 +137,16 @@ def test_processes_end_with_the_command_that_is_told_to(tmp_path: Path) -> None:
         finally:
             with suppress(ProcessLookupError):
                 os.killpg(command.pid, signal.SIGKILL)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs Python on Linux for semaphores")
+def test_a_semaphore_that_is_gone_is_not_reported_to_the_user() -> None:
+    path = str(Path(be.__file__).parents[1])
+    # Its watching process ends last, and holds stderr open until then.
+    done = subprocess.run(
+        [sys.executable, "-c", LEAVING],
+        env={**os.environ, "PYTHONPATH": path},
+        stderr=subprocess.PIPE,
+        check=True,
+    )
+    assert done.stderr == b""

@@ -6,6 +6,7 @@ import contextlib
 import functools
 import os
 import signal
+import sys
 import threading
 import time
 import warnings
@@ -29,6 +30,8 @@ Shared = TypeVar("Shared")
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
+# What the processes that watch over semaphores say begins with it.
+_QUIET: Final = "ignore:resource_tracker"
 # Seconds between two looks at whether the parent process still runs.
 _LOOK: Final = 1.0
 
@@ -58,14 +61,23 @@ def children_ignore_interrupt() -> Iterator[None]:
 
 
 def _start_trackers() -> None:
-    """Start the processes that joblib starts before all others: that unblocks Ctrl-C."""
+    """Start the processes that joblib starts before all others: that unblocks Ctrl-C.
+
+    They remove the semaphores and folders that are left when a command ends, and say so on
+    stderr. After Ctrl-C they may find some that another thread has just removed. Neither is of
+    use to a user, and a process takes its filters of warnings from `sys.warnoptions`.
+    """
     if hasattr(signal, "pthread_sigmask"):
         from multiprocessing import resource_tracker
 
         from joblib.externals.loky.backend import resource_tracker as of_joblib
 
-        resource_tracker.ensure_running()
-        of_joblib.ensure_running()
+        sys.warnoptions.append(_QUIET)
+        try:
+            resource_tracker.ensure_running()
+            of_joblib.ensure_running()
+        finally:
+            sys.warnoptions.remove(_QUIET)
 
 
 @contextlib.contextmanager

@@ -140,7 +140,7 @@ class _Place:
     ours: Mapping[str, str]
 
     def __call__(self, group: int, score: float | None = None) -> str:
-        labels = self.locator.distinct[self.locator.group == group].iloc[0]
+        labels = self.locator.distinct.iloc[group]
         named = [
             f"{self.ours[key]} {show(labels[f'k_{key}'])}"
             for key in self.locator.keys

@@ -12,7 +12,6 @@ import numpy as np
 import pandas as pd
 
 from bayeseval._text import counted
-from bayeseval._typing import Index
 from bayeseval.errors import InputError
 from bayeseval.readers.columns import EXTRA_NUMBERS
 from bayeseval.readers.raw import Nested, RawTable, object_array
@@ -221,11 +220,10 @@ class Locator:
     unit: str | None
     missing: tuple[float, ...]
     distinct: pd.DataFrame
-    group: Index
 
     def __call__(self, group: int, score: float | None = None) -> str:
         """The place; with `score`, of the first row that has it, if any has."""
-        labels = self.distinct[self.group == group]
+        labels = self.distinct.iloc[[group]]
         for value in (score, None) if score is not None else (None,):
             for one in self.files:
                 place = self._row(one, labels, value)

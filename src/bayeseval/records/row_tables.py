@@ -159,8 +159,7 @@ def put_together(
     if not len(distinct):
         raise InputError(f"{source}: the table has no rows")
     # Labels that clean to the same one are one cell's where the table is put together.
-    group = np.arange(len(distinct))
-    numbered = distinct.assign(g=group)
+    numbered = distinct.assign(g=np.arange(len(distinct)))
     engine.connection.register("numbered", numbered)
     engine.execute("CREATE TEMP TABLE raw_groups AS SELECT * FROM numbered", source=source)
     rows = engine.run(
@@ -171,7 +170,7 @@ def put_together(
         source=source,
     )
     bare = _merged(rows, len(distinct), RowGroups(reading, unit, keys, (), *_NONE, missing))
-    locate = Locator(engine, reading.files, keys, unit, missing, distinct, group)
+    locate = Locator(engine, reading.files, keys, unit, missing, distinct)
     return replace(bare, tables=_tables(bare, numbered, locate))
 
 

@@ -86,6 +86,7 @@ def refuse_averages_of_scan(
         return
     first = first.astype(float)
     filled = {n: first[n].to_numpy() for n in first if n != "x" and first[n].notna().all()}
+    # A column that has one value in these rows may have others in the rest, and may not.
     varied = {name: values for name, values in filled.items() if np.ptp(values) > 0.0}
     score = first["x"].to_numpy()
     if not (_are_averages(filled, score) or _are_averages(varied, score)):
