@@ -321,3 +321,23 @@ def test_rewriting_of_text_shows_its_progress(
     n = len(ITEMS) + (name == "rows.csv")
     stages = [one for one in told if one[0] == f"rewriting {name}"]
     assert stages == [(f"rewriting {name}", done, n) for done in (50, 100, n)]
+
+
+@pytest.mark.parametrize(
+    ("change", "stages"),
+    [
+        (lambda f: changed(f, ("language", 7, None)), ["finding first rows"]),
+        (lambda f: repeated(f, 3, at=9), ["finding repeated rows", "reading repeated rows"]),
+    ],
+    ids=["label", "repeat"],
+)
+def test_rows_that_are_read_again_for_a_refusal_show_their_progress(
+    tmp_path: Path, change: Callable[[pd.DataFrame], pd.DataFrame], stages: list[str]
+) -> None:
+    path = written(change(rows()), tmp_path / "rows.csv")
+    told = []
+    with pytest.raises(InputError):
+        be.load(path, memory=MEMORY, progress=lambda *report: told.append(report))
+    known = {"reading labels of items", "reducing rows"}
+    assert [stage for stage, *_ in told if stage not in known] == stages
+    assert told[-1] == (stages[-1], 0, 1, "rows.csv")

@@ -56,6 +56,7 @@ def _in_order(groups: RowGroups) -> list[ReducedTable]:
     file = np.full(len(groups.n), len(groups.files), dtype=np.int64)
     row = np.zeros(len(groups.n), dtype=np.int64)
     for place, one in enumerate(groups.files):
+        groups.reading.report("finding first rows", place, len(groups.files), one.file.name)
         rows = keyed_rows(one, groups.keys, groups.unit, groups.missing, coded=False)
         found = groups.engine.run(
             "SELECT k.g, min(r.n) AS n FROM (SELECT row_number() OVER () AS n, * FROM "

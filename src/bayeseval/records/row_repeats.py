@@ -79,6 +79,7 @@ def _seed(cells: RowCells, record: int) -> str:
 def _find_repeats(cells: RowCells, records: Sequence[int]) -> int:
     """Number of sets of labels with several rows; the first of them are the table `repeats`."""
     engine, source = cells.groups.engine, cells.groups.source
+    cells.groups.reading.report("finding repeated rows", 0, 1, "")
     engine.connection.register("given_doubtful", pd.DataFrame({"record": records}))
     engine.execute("CREATE TEMP TABLE doubtful AS SELECT * FROM given_doubtful", source=source)
     pieces = (
@@ -111,6 +112,7 @@ def _repeated_rows(cells: RowCells) -> Stack:
     }
     used = dict(records.report.columns)
     for place, one in enumerate(groups.files):
+        groups.reading.report("reading repeated rows", place, len(groups.files), one.file.name)
         language = "k_language" if "language" in groups.keys else "NULL"
         rows = cells.run(
             f"SELECT r.n, r.record, r.x, {language} AS written, "
