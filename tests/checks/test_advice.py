@@ -243,8 +243,9 @@ def test_scores_beyond_bounds_are_answered_with_bounds_and_the_terms_of_the_mode
             known = advice(name, replace(fit, errors=True, crowded=True))
             assert known.command == ""
             assert known.meaning.endswith(
-                " Models with bounds refuse standard errors that are given, and seeds: leave the "
-                "errors out, and average the seeds, to fit one. Numbers of items (n) can stay."
+                " Models with bounds accept neither given standard errors nor seeds: to fit such "
+                "a model, leave out the errors and average over the seeds. Numbers of items (n) "
+                "can stay."
             )
     # A language at a floor: heavier tails would not help.
     assert "robust" in advice("sd_by_language", crossed).command
@@ -273,7 +274,9 @@ COMPRESSED = (
     "by task {} them the largest weight. {}"
 )
 UNDONE = "A likelihood with bounds undoes this."
-LEFT_OUT = "Leave them out if these differences are in question."
+LEFT_OUT = (
+    "Leave these tasks out if your conclusions depend on differences between models or languages."
+)
 
 
 def test_a_task_near_a_bound_is_answered_with_normal_logits_and_the_terms_of_the_model() -> None:
@@ -486,8 +489,8 @@ def test_without_bounds_of_every_task_the_next_step_is_to_declare_them() -> None
     found = advice("outside_bounds", unknown, "warn")
     assert found.command == "bayeseval validate 'my scores.csv' --mapping units.yaml"
     assert found.meaning.endswith(
-        " Models with bounds need both bounds of every task: declare those that the scales of "
-        "other tasks have, and leave tasks without bounds out."
+        " Models with bounds need a lower and an upper bound for every task: declare the bounds "
+        "that are missing, and leave out tasks whose scale has none."
     )
     with addressing_command_line(False):
         assert advice("outside_bounds", unknown).command == "records.report.notes"

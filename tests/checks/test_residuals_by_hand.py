@@ -333,10 +333,12 @@ def test_extremes_are_judged_by_the_distribution_of_the_largest_of_all() -> None
     assert highest.value == pytest.approx(z[:2].mean())
     assert lowest.value == pytest.approx(z[2:].mean())
     assert highest.sentence.startswith(
-        f"The highest residual is {z[:2].mean():.1f} sds above what the model expects: p = "
+        f"The highest residual is {z[:2].mean():.1f} sds above zero: p = "
     )
-    assert lowest.sentence.startswith(f"The lowest residual is {-z[2:].mean():.1f} sds below what ")
-    assert highest.sentence.endswith(f" among {n} records.")
+    assert lowest.sentence.startswith(
+        f"The lowest residual is {-z[2:].mean():.1f} sds below zero: "
+    )
+    assert highest.sentence.endswith(f" for the highest of {n} residuals.")
 
 
 def test_an_outlier_says_what_it_moves() -> None:
@@ -589,7 +591,7 @@ EVEN = (np.arange(200) + 0.5) / 200
          "should: "),
         (0.5 + 0.5 * (EVEN - 0.5), "100 % of scores fall into the middle half of their "
          "predictions, more often than they should: predictions are wider than most scores need, "
-         "as where a few scores lie far from theirs: "),
+         "as happens if a few scores lie far from their predictions: "),
         (special.ndtr(2.5 * special.ndtri(EVEN)), "less often than they should: predictions are "
          "too narrow: "),
         # All values too small, and the middle half is what it should be.
@@ -836,8 +838,9 @@ def test_what_correlated_and_unequal_residuals_mean() -> None:
     assert said("influential_records", outliers=0)[1].endswith("--model crossed --drop outliers=1")
     assert said("influential_records", outliers=7)[1].endswith("--drop outliers=7")
     assert said("connectivity", unconnected=0.05) == (
-        "Differences between models without a common pair, and numbers of levels with one record, "
-        "depend on the model's terms more than on measurements.",
+        "Differences between models without a common language-task pair, and estimates for a "
+        "language, task or model with a single record, depend more on the model's terms than on "
+        "measurements.",
         "bayeseval sensitivity --benchmark t.csv --model crossed --drop model",
     )
     # One refit for each of 60 models would be too many for 1 of 1770 pairs.

@@ -47,8 +47,8 @@ def test_residual_sds_by_task_are_said_to_make_gaps_too_small_beside_a_task_near
         "Warning: the scores of task 'hard' vary less than half as much as those of other tasks, "
         "as they do near a bound or near chance level, and have the largest weight because "
         "residual sds differ by task: sds of gaps, and all differences between models and between "
-        "languages, come out too small, whatever their intervals; the notes of the fit say what "
-        "to do."
+        "languages, come out too small, and their intervals do not show it; the notes of the fit "
+        "say what to do."
     )
     for share, terms, (in_terminal, on_page) in (
         (0.2, ["model:language"], (1, 2)),

@@ -388,7 +388,7 @@ def test_notes_are_shown_of_every_fit() -> None:
 
 
 def test_the_residual_beside_known_errors_says_what_it_contains() -> None:
-    sentence = "that of score less prediction, which contains them"
+    sentence = "computed from score minus prediction, and therefore includes these errors"
     text = " ".join(format_results(random_tree(replicates=True), run()).split())
     assert "which have rows of their own (replicates)" in text
     assert sentence in text

@@ -337,14 +337,15 @@ def test_tasks_at_a_bound_and_tasks_with_one_score_are_named() -> None:
     assert warning == (
         "warning: task 'qa': 42 % of the scores (5 of 12) are 0, the lowest possible score: models"
         " with normal residuals predict scores beyond it, and larger differences between models"
-        " than the scale allows; fit the model counts if the numbers of items (column n) are known,"
-        " or bounded, or leave the task out (drop={'task': ['qa']})"
+        " than the scale allows; fit 'counts' if the numbers of items (column n) are known"
+        " ('bounded' stays within the scale too, but its intervals are not reliable where many"
+        " scores are at a bound), or leave the task out (drop={'task': ['qa']})"
     )
     table.loc[at, "score"] = 100.0
     (warning,) = warnings(table)
     assert warning == (
         "warning: task 'qa': all 12 scores are 100, so it tells no models or languages apart;"
-        " models with normal residuals predict other scores all the same; leave the task out"
+        " models with normal residuals nevertheless predict different scores for it; leave the task out"
         " (drop={'task': ['qa']})"
     )
     with addressing_command_line():

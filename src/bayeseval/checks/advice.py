@@ -181,7 +181,10 @@ def _without_compressed(name: str, fit: Situation) -> tuple[str, str]:
     """The same, and a shipped model or a refit without it."""
     if _is_undone(name, fit) and not (fit.terms or fit.low_rank):
         return f"{_compressed(fit)}{_UNDONE}", fit.compare("logit")
-    leave = " Leave them out if these differences are in question."
+    leave = (
+        " Leave these tasks out if your conclusions depend on differences between models or "
+        "languages."
+    )
     return f"{_compressed(fit)}{leave}", fit.sensitivity(names.TASK)
 
 
@@ -199,8 +202,9 @@ def _advice(name: str, fit: Situation, spec: OwnSpec | None) -> tuple[str, str]:
         )
     if name in ("highest_residual", "lowest_residual"):
         return (
-            "One record is far from what the others say: check it at its source. The numbers of "
-            "its model and its language move as stated; see influential_records.csv.",
+            "One record is far from what all others predict: check it at its source. The sentence "
+            "above says how far it moves the means of its model and its language; see "
+            "influential_records.csv.",
             fit.compare(fit.robust()) or fit.sensitivity("outliers=10"),
         )
     if name == "sd_by_language":
@@ -219,14 +223,14 @@ def _advice(name: str, fit: Situation, spec: OwnSpec | None) -> tuple[str, str]:
         )
         if not fit.bounded:
             meaning += (
-                " Models with bounds need both bounds of every task: declare those that the scales "
-                "of other tasks have, and leave tasks without bounds out."
+                " Models with bounds need a lower and an upper bound for every task: declare the "
+                "bounds that are missing, and leave out tasks whose scale has none."
             )
             return meaning, fit.scales()
         return _with_bounds(meaning, fit)
     if name == "residual_normality":
         return (
-            "The few records far from their predictions pull the numbers of their models and "
+            "The few records far from their predictions distort the estimates for their models and "
             "languages, and widen the intervals of all single scores beyond what most of them need."
             if fit.likelihood == "normal"
             else "Intervals of single scores have the wrong width.",
@@ -248,8 +252,9 @@ def _advice(name: str, fit: Situation, spec: OwnSpec | None) -> tuple[str, str]:
             fit.sensitivity(f"outliers={max(1, fit.outliers)}"),
         )
     return (
-        "Differences between models without a common pair, and numbers of levels with one record, "
-        "depend on the model's terms more than on measurements.",
+        "Differences between models without a common language-task pair, and estimates for a "
+        "language, task or model with a single record, depend more on the model's terms than on "
+        "measurements.",
         # One refit for every model is worth it where many pairs depend on it.
         fit.sensitivity("model") if fit.unconnected >= _MANY_UNCONNECTED else "",
     )
@@ -260,8 +265,8 @@ def _with_bounds(meaning: str, fit: Situation) -> tuple[str, str]:
     if not fit.errors:
         return meaning, fit.compare("logit", "bounded")
     return (
-        f"{meaning} Models with bounds refuse standard errors that are given, and seeds: leave the "
-        "errors out, and average the seeds, to fit one. Numbers of items (n) can stay.",
+        f"{meaning} Models with bounds accept neither given standard errors nor seeds: to fit such "
+        "a model, leave out the errors and average over the seeds. Numbers of items (n) can stay.",
         "",
     )
 

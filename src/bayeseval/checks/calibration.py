@@ -148,8 +148,8 @@ def calibration_check(
         low_heavy = curve[GRID < 0.3].mean() > GRID[GRID < 0.3].mean()
         high_heavy = curve[GRID > 0.7].mean() < GRID[GRID > 0.7].mean()
         verdict = (
-            "more often than they should: predictions are wider than most scores need, as where a "
-            "few scores lie far from theirs"
+            "more often than they should: predictions are wider than most scores need, as happens "
+            "if a few scores lie far from their predictions"
             if middle > 0.5
             else "less often than they should: predictions are too narrow"
         )

@@ -306,8 +306,8 @@ def _extremes(realised: Realised) -> list[Check]:
             judge(p),
             value=value,
             p=p,
-            sentence=f"The {name} residual is {abs(value):.1f} sds {side} what the model expects: "
-            f"{p_text(p)} among {n} records.{_effect_of(row, realised.residual, arrays, judge(p))}",
+            sentence=f"The {name} residual is {abs(value):.1f} sds {side} zero: {p_text(p)} for "
+            f"the {name} of {n} residuals.{_effect_of(row, realised.residual, arrays, judge(p))}",
         )
         for name, side, value, p, row in (
             ("highest", "above", float(z.max(axis=1).mean()), p_high, int(typical.argmax())),

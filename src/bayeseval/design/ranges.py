@@ -213,7 +213,7 @@ def too_small_because(notes: Iterable[str]) -> str:
     return " ".join(
         f"W{head.removeprefix('w')}{_VARY_LESS}{_NEAR}, and have the largest weight because"
         " residual sds differ by task: sds of gaps, and all differences between models and between"
-        " languages, come out too small, whatever their intervals; the notes of the fit say what to"
-        " do."
+        " languages, come out too small, and their intervals do not show it; the notes of the fit"
+        " say what to do."
         for head in heads
     )

@@ -64,8 +64,8 @@ def outside_notes(
     return [
         f"{counted(n, 'cell')} {'has' if n == 1 else 'have'} intervals that reach outside the "
         f"scale of the task ({shorten(scales, limit=_MOST_TASKS)}){means}: the likelihood of this "
-        "fit has no bounds, and nothing is cut off; to predict within the scale, fit the model "
-        "counts if the numbers of items are known, or bounded"
+        "fit has no bounds, and nothing is cut off; to predict within the scale, fit "
+        "'counts' if the numbers of items are known, or 'bounded'"
     ]
 
 

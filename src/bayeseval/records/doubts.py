@@ -311,7 +311,8 @@ def _scores_at_bounds(
         if lowest == highest:
             text = (
                 f"task {name!r}: all {len(at)} scores are {bound:g}, so it tells no models or"
-                " languages apart; models with normal residuals predict other scores all the same"
+                " languages apart; models with normal residuals nevertheless predict different"
+                " scores for it"
             )
             text += f"; {drop}" if len(tasks) > 1 else ""
             equal.append((f"{name} {bound:g}", Caution(text)))
@@ -321,8 +322,9 @@ def _scores_at_bounds(
                 f"task {name!r}: {share} of the scores ({len(at)} of"
                 f" {len(rows)}) are {bound:g}, the {end} possible score: models with normal"
                 " residuals predict scores beyond it, and larger differences between models"
-                " than the scale allows; fit the model counts if the numbers of items (column n)"
-                " are known, or bounded"
+                " than the scale allows; fit 'counts' if the numbers of items (column n) are known"
+                " ('bounded' stays within the scale too, but its intervals are not reliable where"
+                " many scores are at a bound)"
             )
             text += f", or {drop}" if len(tasks) > 1 else ""
             crowded[end].append((f"{name} {share}", Caution(text, without_bounds=True)))

@@ -119,8 +119,8 @@ def _other_gaps(patterns: int) -> list[str]:
     patterns_over = "one pattern" if patterns == 1 else f"{patterns} patterns"
     return [
         f"These gaps follow {patterns_over} over languages, which models have more or less of. "
-        "Others count as noise: where gaps are of another kind, the sds are too small, whatever "
-        "their intervals."
+        "Gaps of any other kind count as noise: if there are such gaps, the sds are too small, and "
+        "their intervals do not show it."
     ]
 
 
@@ -152,10 +152,10 @@ def without_evenness(levels: Mapping[str, int], *, chosen: bool = False) -> str:
         else ""
     )
     return (
-        f"{NO_EVENNESS}. {factors}The term itself, which auto takes where the table identifies it, "
-        "needs scores on further tasks, or to know how far another test set would move every "
-        "score: standard errors (se), the number of test items (n) or their bootstraps. Seeds "
-        "alone are not enough, and where all errors are known, more models or languages are needed."
+        f"{NO_EVENNESS}. {factors}To estimate the term itself (auto includes it if the table "
+        "identifies it), add scores on further tasks, or state how much every score would vary "
+        "with another test set: standard errors (se), the number of test items (n), or bootstraps. "
+        "Seeds alone are not enough; if all errors are known already, add models or languages."
     )
 
 

@@ -388,10 +388,10 @@ _ERRORS: Final = {
 def aggregates_or_ranking(sources: Collection[str]) -> str:
     """Why aggregates and the ranking can order models differently, given the sources of noise."""
     return (
-        "Aggregates and the ranking average different scores: aggregates those of "
-        f"all cells, missing ones predicted, without the noise of {sources_text(sources)}, first "
-        "within each language and then over languages; the ranking the expected "
-        "ones, which are also without residuals, over all common language-task pairs alike. Close "
+        "Aggregates and the ranking average different scores. Aggregates use the scores of all "
+        f"cells (missing ones predicted) without the noise of {sources_text(sources)}, and average "
+        "within each language first, then over languages. The ranking averages expected scores, "
+        "which exclude residuals too, with equal weight for all common language-task pairs. Close "
         "models can therefore be in a different order."
     )
 
@@ -417,8 +417,8 @@ def residual_sentence(components: pd.DataFrame, sources: Collection[str]) -> str
         return ""
     return (
         f"residual: its sd leaves out the {' and the '.join(errors.values())}, which have rows of "
-        f"their own ({', '.join(errors)}). Its sd of the observed levels is that of score less "
-        "prediction, which contains them."
+        f"their own ({', '.join(errors)}). The sd of its observed levels is computed from score "
+        "minus prediction, and therefore includes these errors."
     )
 
 
