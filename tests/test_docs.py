@@ -62,7 +62,8 @@ STATED: dict[str, dict[str, str]] = {
         "a release of MTEB": "1.11",
     },
     "limits": {
-        "cells and languages of perf/limits.py and perf/many_records.py": "10,000 100 200",
+        "cells and languages of perf/limits.py and perf/many_records.py": "10,000 100 200 50 20 125",
+        "records of perf/limits.py and perf/many_records.py": "100,000 1,000,000",
         "a model, its sentences, a GPU": "70 60 80 990 40%",
     },
     "mexa": {
@@ -77,6 +78,7 @@ STATED: dict[str, dict[str, str]] = {
         "edge of bounded scores, on a scale to 100": "0.005 100",
         "prior of dispersions": "0.5",
         "probabilities and limits of verdicts, the default margin": "0.95 0.975 1 %",
+        "residual sds of marginal": "20",
         "tables of a command": "300",
         "simulated tables and limits of tests/test_null.py": "60 % 4 % 5 % 92 93 % 98 %",
         "limits of k-hat and of the gate": "0.7 1.01 0.3",

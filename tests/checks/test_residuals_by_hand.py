@@ -830,7 +830,7 @@ def test_what_correlated_and_unequal_residuals_mean() -> None:
     for name in ("calibration", "sd_by_language"):
         assert said(name)[1] == "bayeseval compare --benchmark t.csv --models crossed,robust"
     assert said("residual_normality")[0].startswith(
-        "The few records far from their predictions pull"
+        "The few records far from their predictions distort"
     )
     assert said("residual_normality", likelihood="student_t")[0] == (
         "Intervals of single scores have the wrong width."

@@ -345,8 +345,8 @@ def test_tasks_at_a_bound_and_tasks_with_one_score_are_named() -> None:
     (warning,) = warnings(table)
     assert warning == (
         "warning: task 'qa': all 12 scores are 100, so it tells no models or languages apart;"
-        " models with normal residuals nevertheless predict different scores for it; leave the task out"
-        " (drop={'task': ['qa']})"
+        " models with normal residuals nevertheless predict different scores for it; leave the task"
+        " out (drop={'task': ['qa']})"
     )
     with addressing_command_line():
         assert warnings(table)[0].endswith('out (drop: {task: ["qa"]} in a --mapping file)')
