@@ -34,6 +34,7 @@ __all__ = [
     "Part",
     "read_part",
     "replicate_labels",
+    "rows_of",
     "same_partition",
     "tasks_without_language",
     "without_fraction",
@@ -161,10 +162,10 @@ class _PartReader:
     ) -> None:
         """Keep the rows of `mask`; report the others by reason and label."""
         excluded = np.flatnonzero(~mask)
-        counts: Mapping[str, int] = {reason: int(_rows(self.table)[excluded].sum())}
+        counts: Mapping[str, int] = {reason: int(rows_of(self.table)[excluded].sum())}
         if labels is not None:
             left_out = labels.take(excluded)
-            rows = _rows(self.table)[excluded]
+            rows = rows_of(self.table)[excluded]
             sums = np.bincount(left_out.codes, rows, len(left_out.levels))
             numbers = sums.astype(np.int64).tolist()
             counts = {t: c for t, c in zip(left_out.levels, numbers, strict=True) if c}
@@ -191,7 +192,7 @@ def read_part(table: RawTable, *, columns: Mapping[str, str | None]) -> Part:
     InputError
         With file, row, column and value.
     """
-    n_rows = int(_rows(table).sum()) + sum(group.n_rows for group in table.dropped)
+    n_rows = int(rows_of(table).sum()) + sum(group.n_rows for group in table.dropped)
     names = list(table.columns)
     chosen = resolve_columns(names, source=table.source, explicit=columns)
     if chosen.missing:
@@ -235,7 +236,7 @@ def read_part(table: RawTable, *, columns: Mapping[str, str | None]) -> Part:
     )
 
 
-def _rows(table: RawTable) -> npt.NDArray[np.int64]:
+def rows_of(table: RawTable) -> npt.NDArray[np.int64]:
     """How many rows of the file each row stands for."""
     return table.rows if isinstance(table, ReducedTable) else np.ones(len(table), dtype=np.int64)
 
@@ -309,7 +310,8 @@ def _with_empty(labels: Coded, filled: npt.NDArray[np.bool_], our: str) -> Coded
 
 def without_fraction(label: str, our: str) -> str:
     """The label of a seed or another replicate, which a spreadsheet may have written as "1.0"."""
-    return label if our == "item" else _INTEGRAL.sub(r"\1", label)
+    whole = None if our == "item" else _INTEGRAL.fullmatch(label)
+    return label if whole is None else whole[1]
 
 
 def _tasks(reader: _PartReader, labels: Mapping[str, Coded]) -> tuple[dict[str, Coded], bool]:
