@@ -160,6 +160,13 @@ def test_a_few_scores_may_be_alike_by_chance(n: int, found: tuple[str, ...]) -> 
     assert narrow_tasks(scores, task, ("qa", "hard")) == found
 
 
+def test_tasks_of_one_score_have_no_sd() -> None:
+    scores = np.concatenate([np.linspace(0.0, 90.0, 20), np.linspace(0.0, 9.0, 20), [1.0, 2.0]])
+    task = np.repeat([0, 1, 2, 3], [20, 20, 1, 1])
+    assert narrow_tasks(scores, task, ("qa", "hard", "one", "two")) == ("hard",)
+    assert narrow_tasks(scores[:2], np.arange(2), ("one", "two")) == ()
+
+
 def test_tasks_far_from_a_bound_are_not_warned_of_in_mega_but_summaries_in_euroeval() -> None:
     narrow = {}
     for name in ("mega", "euroeval"):

@@ -15,6 +15,7 @@ import pytest
 import bayeseval as be
 from bayeseval.errors import InputError
 from bayeseval.readers import rewritten
+from bayeseval.records import TableError
 from tests.records.reduced_tables import MEMORY, WRITERS
 
 # What it says of the reduction itself.
@@ -341,3 +342,62 @@ def test_rows_that_are_read_again_for_a_refusal_show_their_progress(
     known = {"reading labels of items", "reducing rows"}
     assert [stage for stage, *_ in told if stage not in known] == stages
     assert told[-1] == (stages[-1], 0, 1, "rows.csv")
+
+
+def test_labels_that_are_fractions_stay_apart(tmp_path: Path) -> None:
+    """Only "1.0" means 1, as a spreadsheet writes it: not that in 1.05, 0.01 or v2.0b."""
+    names = dict(enumerate(("0.01", "0.001", "1.0", "v2.0b")))
+    table = rows("boot", 4)
+    path = written(table.assign(boot=table["boot"].map(names)), tmp_path / "rows.csv")
+    assert_same_words(path)
+    assert set(be.load(path).table["boot"]) == {"0.001", "0.01", "1", "v2.0b"}
+    seeds = rows("boot", 1, seeds=(0, 1, 2, 3))
+    path = written(seeds.assign(seed=seeds["seed"].map(names)), tmp_path / "seeds.csv")
+    assert_same_words(path)
+    for memory in (None, MEMORY):
+        found = be.load(path, memory=memory).table["seed"]
+        assert set(found) == {"0.001", "0.01", "1", "v2.0b"}
+
+
+@pytest.mark.parametrize("unit", ["item", "boot"])
+def test_what_to_do_where_a_model_has_seeds_and_another_has_none(tmp_path: Path, unit: str) -> None:
+    table = rows(unit, 3)
+    table = table[table["model"] != "m3"].assign(seed=0)
+    path = written(changed(table.reset_index(drop=True)), tmp_path / "rows.csv")
+    frame = pd.read_csv(path).astype({"seed": "Int64"})
+    frame.loc[frame["model"] == "m2", "seed"] = pd.NA
+    frame.to_csv(path, index=False)
+    (words,) = assert_same_words(path)
+    assert words.endswith("its seed, or leave the column out with columns={'seed': None}")
+
+
+def test_numbers_of_rows_are_those_of_the_file(tmp_path: Path) -> None:
+    path = written(changed(rows(), ("model", 5, None)), tmp_path / "rows.csv")
+    with pytest.raises(TableError) as caught:
+        be.load(path, memory=MEMORY)
+    assert caught.value.report.n_rows_read == len(rows())
+    table = rows(seeds=(0, 1, 2)).assign(score=1.0)
+    failed = table["model"].eq("m1") & table["language"].eq("de") & table["seed"].eq(1)
+    path = written(table.assign(score=table["score"].mask(failed, 0.0)), tmp_path / "seeds.csv")
+    words = assert_same_words(path, diverged_runs="drop")
+    dropped = [one for one in words if one.startswith("diverged run: ")]
+    assert dropped[0].startswith("diverged run: (('m1, de, t0, 1', 6), ('m1, de, t1, 1', 6)), ")
+
+
+def test_what_is_not_known_of_reduced_rows_is_not_said(tmp_path: Path) -> None:
+    """How many scores are beyond a bound, and what a column holds that is not read."""
+    path = written(changed(rows(), ("score", 3, 1.5), ("score", 9, 1.5)), tmp_path / "rows.csv")
+    found = said(path, None, units=(0, 1)), said(path, MEMORY, units=(0, 1))
+    assert found[0] == [f"{found[1][0]}; 2 such scores"]
+    path = written(rows().assign(run=1), tmp_path / "runs.csv")
+    note = "column 'run' is not needed: it has one value"
+    assert [one for one in said(path, None) if one not in said(path, MEMORY)] == [note]
+
+
+def test_only_places_of_bootstrapped_scores_are_called_means(tmp_path: Path) -> None:
+    boots, single = rows("boot", 4), rows(None).assign(task="single")
+    single.loc[2, "score"] = 90.0
+    table = pd.concat([boots, single.drop_duplicates(["model", "language"])])
+    path = written(table.reset_index(drop=True), tmp_path / "rows.csv")
+    (far,) = (one for one in said(path, None) if "90" in one)
+    assert "the mean over" not in far

@@ -151,7 +151,7 @@ def narrow_tasks(scores: Floats, task: Index, tasks: Sequence[str]) -> tuple[str
     """Tasks whose scores vary less than half as much as those of others.
 
     So they do near a bound or near chance level. The sd of their scores, of which there are at
-    least eight, is below half the median of the tasks' sds.
+    least eight, is below half the median of the tasks' sds, those of single scores left out.
 
     Parameters
     ----------
@@ -162,7 +162,9 @@ def narrow_tasks(scores: Floats, task: Index, tasks: Sequence[str]) -> tuple[str
     n = np.bincount(task, minlength=len(tasks))
     off = scores - (np.bincount(task, scores, len(tasks)) / np.maximum(n, 1))[task]
     sds = np.sqrt(np.bincount(task, off**2, len(tasks)) / np.maximum(n - 1, 1))
-    is_narrow = (sds < _NARROW * np.median(sds)) & (n >= _LEAST_SCORES)
+    # Single scores have no sd.
+    median = np.median(sds[n > 1]) if (n > 1).any() else 0.0
+    is_narrow = (sds < _NARROW * median) & (n >= _LEAST_SCORES)
     return tuple(name for name, narrow in zip(tasks, is_narrow, strict=True) if narrow)
 
 

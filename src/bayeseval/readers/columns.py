@@ -26,6 +26,7 @@ __all__ = [
     "REPLICATES",
     "SHARED",
     "TABLE_COLUMNS",
+    "UNITS",
     "ColumnMap",
     "columns_argument",
     "columns_together",
@@ -42,6 +43,8 @@ __all__ = [
 LABELS: Final = ("model", "language", "task")
 SHARED: Final = ("prompt", "judge")
 REPLICATES: Final = ("seed", "boot", "item", *SHARED)
+#: Over these, rows are reduced while they are read: the first that a table has.
+UNITS: Final = ("item", "boot")
 EXTRA_NUMBERS: Final = (
     "n",
     "k",

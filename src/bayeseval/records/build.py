@@ -14,7 +14,7 @@ from bayeseval._text import Caution, Note, counted, shorten
 from bayeseval._typing import Bools, Floats
 from bayeseval.errors import InputError, setting
 from bayeseval.languages.labels import unknown_labels
-from bayeseval.readers.columns import LABELS, REPLICATES, TABLE_COLUMNS, columns_argument
+from bayeseval.readers.columns import LABELS, REPLICATES, TABLE_COLUMNS, UNITS, columns_argument
 from bayeseval.readers.raw import Dropped, RawTable, ReducedTable
 from bayeseval.records.coded import combined_key
 from bayeseval.records.doubts import doubts_of_scores, errors_as_scores
@@ -32,7 +32,7 @@ from bayeseval.records.merge_groups import is_reduced, merge_groups
 from bayeseval.records.merge_labels import merge_labels
 from bayeseval.records.moments import means_over_boots
 from bayeseval.records.number_columns import check_numbers, doubts_of_numbers, units_in_table
-from bayeseval.records.parts import Part, read_part, same_partition, tasks_without_language
+from bayeseval.records.parts import Part, read_part, rows_of, same_partition, tasks_without_language
 from bayeseval.records.placeholders import refuse_placeholders
 from bayeseval.records.report import LoadReport, TableError, Units
 from bayeseval.records.scales import (
@@ -132,7 +132,7 @@ def assemble(
     try:
         parts = [read_part(table, columns=columns) for table in tables]
     except InputError as problem:
-        n_rows = sum(len(table) for table in tables)
+        n_rows = int(sum(rows_of(table).sum() for table in tables))
         files = tuple(table.source for table in tables)
         report = LoadReport(files, n_rows, n_rows, (), (), (), tuple(dict.fromkeys(notes)))
         raise TableError(str(problem), report, tasks=tasks_without_language(problem)) from problem
@@ -153,7 +153,7 @@ def assemble(
             chosen=columns,
         )
     except InputError as problem:
-        report = _report(stack, [*notes, *_part_notes(parts)], (), ())
+        report = _report(stack, [*notes, *_part_notes(parts)], (), n_records=len(stack))
         raise TableError(str(problem), report, stack.level_counts()) from problem
 
 
@@ -191,7 +191,8 @@ def _checked(
     all_notes += _refuse_half_replicates(stack, codes, labels["task"])
     if not is_reduced(stack):
         refuse_duplicates(stack, codes)
-    all_notes += [] if already_checked else unread_repeats(stack)
+    # Reduced tables do not have the values of columns that are not read.
+    all_notes += [] if already_checked or is_reduced(stack) else unread_repeats(stack)
     resolved, unit_notes = _check_scores(
         stack, codes, labels, units=units, mixed=mixed, already_checked=already_checked
     )
@@ -219,7 +220,7 @@ def _checked(
         labels={factor: labels[factor] for factor in LABELS},
         codes={name: values[order] for name, values in codes.items()},
         units=resolved,
-        report=_report(stack, all_notes, left_out, dropped),
+        report=_report(stack, all_notes, [*left_out, *dropped], n_records=int(kept.sum())),
         record_of_group=_places(order, len(stack))[row_of_group],
     )
 
@@ -283,7 +284,7 @@ def _check_scores(
             f"{mixtures[0]}; convert the scores to one scale, or accept them with"
             f" {setting('mixed_scales', 'allow')}"
         )
-    check_range(scores, task, labels["task"], resolved, place)
+    check_range(scores, task, labels["task"], resolved, place, count=not is_reduced(stack))
     wrong = doubts_of_numbers(stack, codes["task"], labels["task"], resolved)
     return resolved, [*mixtures, *low, *wrong, *scale_notes, *guess_notes]
 
@@ -302,13 +303,14 @@ def _score_warnings(
     if "item" in codes:
         return []
     at = np.flatnonzero(kept)
-    scores, beside = stack.numbers["score"][at], ""
+    scores, of_boots = stack.numbers["score"][at], np.zeros(len(at), dtype=np.bool_)
     if "boot" in codes:
         key = combined_key(
             codes[n][at] for n in (*LABELS, *REPLICATES) if n in codes and n != "boot"
         )
         scores, first = means_over_boots(scores, key)
-        at, beside = at[first], ", the mean over its bootstrapped test sets"
+        at = at[first]
+        of_boots = codes["boot"][at] >= 0
     others = [n for n in ("language", "task", *REPLICATES) if n in codes and n != "boot"]
     return [
         *doubts_of_scores(
@@ -317,7 +319,10 @@ def _score_warnings(
             labels,
             combined_key(codes[n][at] for n in others),
             units=units,
-            where=lambda position: stack.at(int(at[position]), "score") + beside,
+            where=lambda position: (
+                stack.at(int(at[position]), "score")
+                + (", the mean over its bootstrapped test sets" if of_boots[position] else "")
+            ),
         ),
         # Readers of tools know the direction of a measure, and have reversed or refused it.
         *(
@@ -436,7 +441,9 @@ def _refuse_half_replicates(
 def _ways_out(codes: Mapping[str, npt.NDArray[np.int64]], name: str, n_rows: Floats) -> str:
     """What else to do about records without a replicate label."""
     others = combined_key(values for other, values in codes.items() if other != name)
-    if len(np.unique(others)) < n_rows.sum():
+    # Only the column over which rows were reduced tells those of one group apart.
+    unit = next((one for one in UNITS if one in codes), None)
+    if len(np.unique(others)) < (n_rows.sum() if name == unit else len(n_rows)):
         # Without the column, the records that it tells apart are two scores of a cell.
         return ", or remove the records without one"
     return f", or leave the column out with {columns_argument((name, None))}"
@@ -472,9 +479,9 @@ def _frame(stack: Stack, order: npt.NDArray[np.intp]) -> pd.DataFrame:
 
 
 def _report(
-    stack: Stack, notes: Sequence[Note], left_out: Sequence[Dropped], dropped: Sequence[Dropped]
+    stack: Stack, notes: Sequence[Note], dropped: Sequence[Dropped], *, n_records: int
 ) -> LoadReport:
-    """What was read; `left_out` is no longer in the stack, `dropped` still is."""
+    """What was read, and what of it was dropped by the checks of all rows."""
     columns: dict[str, dict[str, None]] = {}
     # Readers of results and of wide tables name the columns of their tables themselves.
     for part in (part for part in stack.parts if not part.table.where):
@@ -485,11 +492,9 @@ def _report(
     return LoadReport(
         sources=tuple(file for part in stack.parts for file in _files(part)),
         n_rows_read=sum(part.n_rows for part in stack.parts),
-        n_records=len(stack) - sum(group.n_rows for group in dropped),
+        n_records=n_records,
         columns=tuple((our, " / ".join(columns[our])) for our in order if our in columns),
         ignored_columns=tuple(dict.fromkeys(n for part in stack.parts for n in part.ignored)),
-        dropped=merge_dropped(
-            [*(g for part in stack.parts for g in part.dropped), *left_out, *dropped]
-        ),
+        dropped=merge_dropped([*(g for part in stack.parts for g in part.dropped), *dropped]),
         remarks=tuple(dict.fromkeys(notes)),
     )

@@ -10,7 +10,7 @@ from typing import Any, Final
 from bayeseval._text import grouped
 from bayeseval._typing import Progress
 from bayeseval.errors import InputError, argument
-from bayeseval.readers.columns import missing_columns, resolve_columns
+from bayeseval.readers.columns import UNITS, missing_columns, resolve_columns
 from bayeseval.readers.databases import Address, Database, open_database
 from bayeseval.readers.raw import RawTable, make_table, object_array
 from bayeseval.readers.scans import clean_names, open_engine
@@ -20,7 +20,7 @@ from bayeseval.records.database_queries import Queries, cell_of
 from bayeseval.records.database_rows import DatabaseTable, group_database_rows
 from bayeseval.records.partials import Partials
 from bayeseval.records.remote import cache_folder
-from bayeseval.records.row_groups import UNITS, not_reduced
+from bayeseval.records.row_groups import not_reduced
 from bayeseval.records.row_tables import RowGroups
 from bayeseval.records.settings import TableMapping
 

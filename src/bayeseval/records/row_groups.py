@@ -11,6 +11,7 @@ from bayeseval._typing import Progress
 from bayeseval.errors import InputError, argument
 from bayeseval.readers.columns import (
     SHARED,
+    UNITS,
     columns_argument,
     missing_columns,
     resolve_columns,
@@ -34,10 +35,8 @@ from bayeseval.records.row_reading import Reading, listed
 from bayeseval.records.row_tables import RowGroups, place_files, put_together
 from bayeseval.records.unread_averages import refuse_averages_of_scan
 
-__all__ = ["UNITS", "group_rows", "not_reduced", "read_columns"]
+__all__ = ["group_rows", "not_reduced", "read_columns"]
 
-#: Our columns over which rows are reduced, the first that a table has.
-UNITS: Final = ("item", "boot")
 # Of single rows, or of what the units say themselves.
 _NOT_BESIDE: Final = {"item": ("k",), "boot": ("k", "se", "boot_sd", "n_boot")}
 _MAX_LABEL: Final = 500

@@ -258,14 +258,23 @@ def declare_units(units: Units | None, *, tasks: Sequence[str] = ()) -> str:
 
 
 def check_range(
-    scores: Scores, task: Codes, tasks: tuple[str, ...], units: Mapping[str, Units], where: Where
+    scores: Scores,
+    task: Codes,
+    tasks: tuple[str, ...],
+    units: Mapping[str, Units],
+    where: Where,
+    *,
+    count: bool = True,
 ) -> None:
     """Refuse a score outside its task's declared bounds.
+
+    Without `count` the message does not say how many there are: of rows that were reduced, the
+    scores are the lowest, the highest and the mean.
 
     Raises
     ------
     InputError
-        Naming the first such record, the bound and how many there are.
+        Naming the first such record and the bound.
     """
     lower = np.array([_bound_or(units[name].lower, -np.inf) for name in tasks])[task]
     upper = np.array([_bound_or(units[name].upper, np.inf) for name in tasks])[task]
@@ -274,7 +283,7 @@ def check_range(
         return
     first = int(outside[0])
     side, bound = ("below", lower) if scores[first] < lower[first] else ("above", upper)
-    others = f"; {outside.size} such scores" if outside.size > 1 else ""
+    others = f"; {outside.size} such scores" if count and outside.size > 1 else ""
     raise InputError(
         f"{where(first)}: score {scores[first]:g} is {side} the declared bound {bound[first]:g}"
         f" of task {tasks[task[first]]!r}{others}"

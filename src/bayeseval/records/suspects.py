@@ -117,7 +117,7 @@ def replicate_suspects(
     counts: dict[str, int] = {}
     for run in runs:
         kept[run.rows] = False
-        counts[_cell(stack, run)] = len(run.rows)
+        counts[_cell(stack, run)] = int(stack.n_rows[run.rows].sum())
     notes.append(_together(stack, runs, "dropped"))
     first_place = stack.at(int(runs[0].rows[0]))
     return kept, [Dropped("diverged run", tuple(sorted(counts.items())), first_place)], notes
