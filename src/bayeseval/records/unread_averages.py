@@ -7,14 +7,13 @@ from typing import Final
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 
 from bayeseval._text import brief, shorten
 from bayeseval._typing import Floats
 from bayeseval.readers.columns import columns_argument
 from bayeseval.readers.raw import RawTable
 from bayeseval.readers.scans import Engine, Scan
-from bayeseval.readers.typed import TypedCells
+from bayeseval.records.cells import all_numbers
 from bayeseval.records.report import TableError
 
 __all__ = ["refuse_averages", "refuse_averages_of_scan"]
@@ -47,12 +46,10 @@ def refuse_averages(table: RawTable, score: Floats, *, theirs: str, used: set[st
         return
     columns = {}
     for name in [name for name in table.columns if name not in used][:_MOST_AVERAGED]:
-        cells = table.columns[name]
-        values = cells.objects() if isinstance(cells, TypedCells) else cells
         # What is text or empty somewhere is no score of every row.
-        numbers = pd.to_numeric(pd.Series(values, dtype=object), errors="coerce")
-        if numbers.notna().all() and numbers.nunique() > 1:
-            columns[name] = numbers.to_numpy(np.float64)
+        numbers = all_numbers(table.columns[name])
+        if numbers is not None and np.ptp(numbers) > 0.0:
+            columns[name] = numbers
     if _are_averages(columns, score):
         raise _problem(table.source, theirs, [*columns])
 
