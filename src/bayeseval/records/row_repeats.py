@@ -56,16 +56,20 @@ def refuse_repeats(cells: RowCells) -> None:
         own = np.flatnonzero(cells.record == record).tolist()
         cell = cells.label(int(cells.cell[record])) + _seed(cells, record)
         groups.remote.refuse_repeat(own, cell, with_unit=not len(alone))
-    n_cells = _find_repeats(cells, doubtful)
     record = int(doubtful[0])
     refusal = f"{cells.groups.source}: duplicate: {cells.label(int(cells.cell[record]))}"
     refusal += f"{_seed(cells, record)} has several scores; keep one of them"
     try:
-        if n_cells:
-            stack = _repeated_rows(cells)
+        n_cells = _find_repeats(cells, doubtful)
+        stack = _repeated_rows(cells) if n_cells else None
+    except InputError:
+        # That there are repeated rows is known, wherever they are.
+        stack = None
+    if stack is not None:
+        try:
             refuse_duplicates(stack, encode(stack)[1], n_cells=n_cells)
-    except InputError as problem:
-        refusal = str(problem)
+        except InputError as problem:
+            refusal = str(problem)
     raise TableError(refusal, cells.records.report, _levels(cells))
 
 
