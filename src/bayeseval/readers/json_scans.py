@@ -74,7 +74,7 @@ def _shapes(relation: str) -> str:
     return (
         "CREATE OR REPLACE TEMP TABLE shapes AS SELECT json_type(json) AS kind, json_keys(json) "
         f"AS keys, regexp_matches(CAST(json AS VARCHAR), {literal(_OTHERWISE)}) AS otherwise, "
-        f"min(n) AS first, count(*) AS objects FROM "
+        "min(n) AS first, count(*) AS objects FROM "
         f"(SELECT row_number() OVER () AS n, json FROM {relation}) GROUP BY ALL"
     )
 
