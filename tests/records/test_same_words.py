@@ -14,7 +14,7 @@ import pytest
 
 import bayeseval as be
 from bayeseval.errors import InputError
-from bayeseval.readers import rewritten
+from bayeseval.readers import json_scans, rewritten
 from bayeseval.records import TableError
 from tests.records.reduced_tables import MEMORY, WRITERS
 
@@ -307,6 +307,25 @@ def test_lines_are_counted_as_in_memory(tmp_path: Path, name: str, content: str)
     expected = f"{tmp_path / name}, {place.get(name, 'record 3')}, column 'score': score 'bad'"
     (words,) = assert_same_words(tmp_path / name)
     assert expected in words
+
+
+@pytest.mark.parametrize(("blank", "n_read"), [("", 0), (" \n", 1)])
+def test_lines_are_read_for_their_numbers_only_below_blank_ones(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, blank: str, n_read: int
+) -> None:
+    path = written(changed(rows(), ("score", 7, None)), tmp_path / "rows.jsonl")
+    lines = path.read_text().splitlines(keepends=True)
+    path.write_text("".join([lines[0], blank, *lines[1:]]))
+    read = []
+
+    def counted(*arguments: Any) -> list[int]:
+        read.append(arguments)
+        return rewritten.lines_of_objects(*arguments)
+
+    monkeypatch.setattr(json_scans, "lines_of_objects", counted)
+    (dropped,) = (one for one in assert_same_words(path) if "missing score" in one)
+    assert dropped.endswith(f"rows.jsonl, line {8 + len(blank) // 2}")
+    assert len(read) == n_read
 
 
 @pytest.mark.parametrize("name", ["rows.csv", "rows.jsonl"])

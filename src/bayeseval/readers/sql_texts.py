@@ -9,7 +9,7 @@ from typing import Final, Literal
 
 __all__ = ["NUMBER", "Kind", "Scan", "has_control", "kind_of", "literal", "quoted", "stripped"]
 
-Kind = Literal["text", "whole", "float", "truth", "json", "other"]
+Kind = Literal["text", "whole", "float", "truth", "json", "nested", "other"]
 
 #: The spelling of numbers in cells.py.
 NUMBER: Final = r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
@@ -18,9 +18,12 @@ _BLANKS: Final = (
     r"\x09-\x0d\x1c-\x20\x{85}\x{a0}\x{1680}\x{2000}-\x{200a}\x{2028}\x{2029}\x{202f}"
     r"\x{205f}\x{3000}"
 )
+# Characters of a text that is compared as a whole.
+_LONG: Final = 100
 # Whole floats above this have digits that no type of the engine holds.
 _LARGEST_WHOLE: Final = "1e38"
 _WHOLE: Final = re.compile(r"U?(?:TINY|SMALL|BIG|HUGE)?INT(?:EGER)?")
+_NESTED: Final = ("STRUCT(", "MAP(", "UNION(")
 _FLOAT: Final = re.compile(r"FLOAT|DOUBLE|DECIMAL\(.*\)")
 
 
@@ -38,7 +41,7 @@ class Scan:
         SQL of the cell by column, in the file's order.
     kinds : mapping of str to str
         What the cells of a column are: ``text``, ``whole``, ``float``, ``truth``, ``json``
-        (any of these, and lists) or ``other``.
+        (any of these, and lists), ``nested`` or ``other``.
     place : str
         What a row is called in this format: ``row``, ``line`` or ``record``.
     numbers_in_file : callable
@@ -92,7 +95,7 @@ class Scan:
         cell, kind = self.cells[column], self.kinds[column]
         if kind in ("whole", "float"):
             value = f"CAST({cell} AS DOUBLE)"
-        elif kind == "other" or kind == "truth":
+        elif kind in ("truth", "nested", "other"):
             return "CAST(NULL AS DOUBLE)"
         else:
             text = stripped(self._text(column))
@@ -116,9 +119,33 @@ class Scan:
             bad = f"({bad}) OR coalesce(json_type({cell}) IN ('ARRAY', 'OBJECT', 'BOOLEAN'), false)"
         return bad
 
+    def told_apart(self, column: str) -> str:
+        """SQL of a short cell for each cell, the same for the same ones.
+
+        A long text is its beginning and a digest, and lists and objects are empty ones, because no
+        cell may hold them. Dates are texts: Python does not have all of their years.
+        """
+        cell, kind = self.cells[column], self.kinds[column]
+        if kind == "nested":
+            return f"CASE WHEN {cell} IS NOT NULL THEN [] END"
+        if kind == "json":
+            short = _shortened(_json_text(cell))
+            return (
+                f"CASE WHEN json_type({cell}) IN ('ARRAY', 'OBJECT') THEN '[]'::JSON "
+                f"WHEN json_type({cell}) = 'VARCHAR' THEN to_json({short}) ELSE {cell} END"
+            )
+        return _shortened(f"CAST({cell} AS VARCHAR)") if kind in ("text", "other") else cell
+
     def _text(self, column: str) -> str:
         cell = self.cells[column]
         return _json_text(cell) if self.kinds[column] == "json" else cell
+
+
+def _shortened(text: str) -> str:
+    return (
+        f"CASE WHEN length({text}) > {_LONG} THEN left({text}, {_LONG}) || md5({text}) "
+        f"ELSE {text} END"
+    )
 
 
 def _json_text(cell: str) -> str:
@@ -144,6 +171,8 @@ def _whole(number: str) -> str:
 
 def kind_of(name: str) -> Kind:
     """What a type of the engine holds."""
+    if name.endswith("]") or name.startswith(_NESTED):
+        return "nested"
     if name == "VARCHAR" or name.startswith("ENUM"):
         return "text"
     if _WHOLE.fullmatch(name):

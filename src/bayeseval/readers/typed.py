@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
@@ -58,6 +59,19 @@ class TypedCells:
         # In the order of first rows, which decides what a message names.
         ordered, used = pd.factorize(codes)
         return ordered, [cells[place] for place in used]
+
+    def lazily(self) -> tuple[npt.NDArray[np.intp], Iterator[Any]]:
+        """Codes, and their cells as Python values that are made one at a time; without nulls.
+
+        Cells of texts may be large, and whoever asks may stop at the first of them.
+        """
+        import pyarrow as pa
+
+        array = self.array
+        if not pa.types.is_dictionary(array.type):
+            return np.arange(len(array)), (cell.as_py() for cell in array)
+        codes, used = pd.factorize(array.indices.to_numpy(zero_copy_only=False))
+        return codes, (array.dictionary[int(place)].as_py() for place in used)
 
     def missing(self) -> npt.NDArray[np.bool_] | None:
         """Mask of nulls when no cell can be empty otherwise, else None."""

@@ -20,6 +20,7 @@ from bayeseval.records.coded import Coded
 __all__ = [
     "MISSING_WORDS",
     "CleanLabels",
+    "all_numbers",
     "clean_labels",
     "empty_cells",
     "parse_numbers",
@@ -169,6 +170,35 @@ def parse_numbers(
     numbers[~filled] = np.nan
     # -0.0 and 0.0 are the same score and must hash alike.
     return numbers + 0.0
+
+
+def all_numbers(cells: Column) -> npt.NDArray[np.float64] | None:
+    """A column's cells as floats if every one is a finite number; else None.
+
+    It ends at the first cell that is none, and makes no Python objects of what has a type: a long
+    text that a file holds once is not held once for each row.
+    """
+    if not len(cells) or _finite(cells[0]) is None:
+        return None
+    codes, each = np.arange(len(cells)), iter(cells)
+    if isinstance(cells, TypedCells):
+        if cells.array.null_count:
+            return None
+        if (known := cells.numbers) is not None:
+            return known if np.isfinite(known).all() else None
+        codes, each = cells.lazily()
+    numbers = []
+    for cell in each:
+        number = _finite(cell)
+        if number is None:
+            return None
+        numbers.append(number)
+    return np.array(numbers, dtype=np.float64)[codes]
+
+
+def _finite(cell: Any) -> float | None:
+    number = _number(cell)
+    return number if number is not None and math.isfinite(number) else None
 
 
 def _number(cell: Any) -> float | None:

@@ -56,16 +56,20 @@ def refuse_repeats(cells: RowCells) -> None:
         own = np.flatnonzero(cells.record == record).tolist()
         cell = cells.label(int(cells.cell[record])) + _seed(cells, record)
         groups.remote.refuse_repeat(own, cell, with_unit=not len(alone))
-    n_cells = _find_repeats(cells, doubtful)
     record = int(doubtful[0])
     refusal = f"{cells.groups.source}: duplicate: {cells.label(int(cells.cell[record]))}"
     refusal += f"{_seed(cells, record)} has several scores; keep one of them"
     try:
-        if n_cells:
-            stack = _repeated_rows(cells)
+        n_cells = _find_repeats(cells, doubtful)
+        stack = _repeated_rows(cells) if n_cells else None
+    except InputError:
+        # That there are repeated rows is known, wherever they are.
+        stack = None
+    if stack is not None:
+        try:
             refuse_duplicates(stack, encode(stack)[1], n_cells=n_cells)
-    except InputError as problem:
-        refusal = str(problem)
+        except InputError as problem:
+            refusal = str(problem)
     raise TableError(refusal, cells.records.report, _levels(cells))
 
 
@@ -102,7 +106,7 @@ def _find_repeats(cells: RowCells, records: Sequence[int]) -> int:
 
 
 def _repeated_rows(cells: RowCells) -> Stack:
-    """The rows of the table `shown`, as a table in memory has them."""
+    """The first rows of the table `shown`, as a table in memory has them."""
     records, groups = cells.records, cells.groups
     parts, written = [], []
     replicates = {
@@ -110,8 +114,12 @@ def _repeated_rows(cells: RowCells) -> Stack:
         for name in records.replicate_columns
         if name != groups.unit
     }
-    used = dict(records.report.columns)
+    used, left = dict(records.report.columns), 2 * _MOST
     for place, one in enumerate(groups.files):
+        # Files without a repetition have one row at most of each of the cells that are shown, so
+        # that those with the first one are read, however many come after it.
+        if not left:
+            break
         groups.reading.report("reading repeated rows", place, len(groups.files), one.file.name)
         language = "k_language" if "language" in groups.keys else "NULL"
         rows = cells.run(
@@ -119,8 +127,9 @@ def _repeated_rows(cells: RowCells) -> Stack:
             "CASE WHEN r.labelled THEN r.raw END AS unit "
             f"FROM ({_labelled_rows(cells, place)}) r JOIN shown s ON r.record = s.record "
             "AND s.code IS NOT DISTINCT FROM CASE WHEN r.labelled THEN r.code END "
-            f"ORDER BY s.second, r.n LIMIT {2 * _MOST}"
+            f"ORDER BY s.second, r.n LIMIT {left}"
         ).sort_values("n", ignore_index=True)
+        left -= len(rows)
         if not len(rows):
             continue
         record = rows["record"].to_numpy(dtype=np.int64)
@@ -169,12 +178,12 @@ def _clean(text: object) -> str:
 
 
 def _raw_rows(cells: RowCells, place: int, rows: Sequence[int]) -> RawTable:
-    """All cells of some rows of a file, as the readers in memory have them."""
+    """All cells of some rows of a file, which differ where those of the readers in memory do."""
     one = cells.groups.files[place]
     scan = one.scan
     cells.groups.engine.connection.register("given_rows", pd.DataFrame({"n": rows}))
     named = {f"cell_{i}": name for i, name in enumerate(scan.cells)}
-    listed = ", ".join(f"{scan.cells[name]} AS {our}" for our, name in named.items())
+    listed = ", ".join(f"{scan.told_apart(name)} AS {our}" for our, name in named.items())
     found = cells.groups.engine.run(
         f"SELECT r.* FROM (SELECT row_number() OVER () AS n, {listed} FROM {scan.relation}) r "
         "JOIN given_rows g USING (n) ORDER BY n",

@@ -7,14 +7,13 @@ from typing import Final
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 
 from bayeseval._text import brief, shorten
 from bayeseval._typing import Floats
 from bayeseval.readers.columns import columns_argument
 from bayeseval.readers.raw import RawTable
 from bayeseval.readers.scans import Engine, Scan
-from bayeseval.readers.typed import TypedCells
+from bayeseval.records.cells import all_numbers
 from bayeseval.records.report import TableError
 
 __all__ = ["refuse_averages", "refuse_averages_of_scan"]
@@ -23,8 +22,10 @@ __all__ = ["refuse_averages", "refuse_averages_of_scan"]
 _FEWEST: Final = 3
 _MOST_AVERAGED: Final = 50
 _ROUNDED: Final = 1e-3
-# A large table is read for this only if its first rows are averages.
+# A large table is read for this only if its first rows may be averages.
 _FIRST_ROWS: Final = 1_000
+# The largest score of a table is taken for at least this where its first rows are looked at.
+_LARGEST: Final = 100.0
 
 
 def refuse_averages(table: RawTable, score: Floats, *, theirs: str, used: set[str]) -> None:
@@ -47,12 +48,10 @@ def refuse_averages(table: RawTable, score: Floats, *, theirs: str, used: set[st
         return
     columns = {}
     for name in [name for name in table.columns if name not in used][:_MOST_AVERAGED]:
-        cells = table.columns[name]
-        values = cells.objects() if isinstance(cells, TypedCells) else cells
         # What is text or empty somewhere is no score of every row.
-        numbers = pd.to_numeric(pd.Series(values, dtype=object), errors="coerce")
-        if numbers.notna().all() and numbers.nunique() > 1:
-            columns[name] = numbers.to_numpy(np.float64)
+        numbers = all_numbers(table.columns[name])
+        if numbers is not None and np.ptp(numbers) > 0.0:
+            columns[name] = numbers
     if _are_averages(columns, score):
         raise _problem(table.source, theirs, [*columns])
 
@@ -84,28 +83,25 @@ def refuse_averages_of_scan(
     first = engine.run(f"{scored} LIMIT {_FIRST_ROWS}", source=scan.source).to_pandas()
     if len(first) < _FEWEST:
         return
-    first = first.astype(float)
-    filled = {n: first[n].to_numpy() for n in first if n != "x" and first[n].notna().all()}
-    # A column that has one value in these rows may have others in the rest, and may not.
-    varied = {name: values for name, values in filled.items() if np.ptp(values) > 0.0}
-    score = first["x"].to_numpy()
-    if not (_are_averages(filled, score) or _are_averages(varied, score)):
+    # What is empty here is no score of every row; most tables have too few columns left.
+    columns = first.astype(float).dropna(axis="columns")
+    score, filled = columns.pop("x").to_numpy(), [*columns]
+    if len(filled) < 2 or not _may_be_averages(columns.to_numpy(), score):
         return
     facts = ", ".join(
-        f"coalesce(count(c{i}) = count(*) AND min(c{i}) < max(c{i}), false) AS c{i}"
-        for i in range(len(unread))
+        f"coalesce(count({c}) = count(*) AND min({c}) < max({c}), false) AS {c}" for c in filled
     )
     known = engine.run(f"SELECT {facts} FROM ({scored})", source=scan.source)
-    kept = [i for i, name in enumerate(known.column_names) if known[name][0].as_py()]
+    kept = [c for c in filled if known[c][0].as_py()]
     if len(kept) < 2:
         return
-    mean = f"({' + '.join(f'c{i}' for i in kept)}) / {len(kept)}"
+    mean = f"({' + '.join(kept)}) / {len(kept)}"
     apart = engine.run(
         f"SELECT max(abs({mean} - x)) AS apart, max(abs(x)) AS size FROM ({scored})",
         source=scan.source,
     )
     if apart["apart"][0].as_py() <= _ROUNDED * apart["size"][0].as_py():
-        raise _problem(scan.source, theirs, [unread[i] for i in kept])
+        raise _problem(scan.source, theirs, [unread[int(c[1:])] for c in kept])
 
 
 def _are_averages(columns: Mapping[str, npt.NDArray[np.float64]], score: Floats) -> bool:
@@ -113,6 +109,20 @@ def _are_averages(columns: Mapping[str, npt.NDArray[np.float64]], score: Floats)
         return False
     apart = np.abs(np.mean([*columns.values()], axis=0) - score).max()
     return bool(apart <= _ROUNDED * np.abs(score).max())
+
+
+def _may_be_averages(columns: Floats, score: Floats) -> bool:
+    """Whether the mean of some of the columns may be the scores, as far as these rows tell.
+
+    Which of them are filled and vary in all rows is not known yet. None of their means is nearer
+    to the scores than the nearest sum of the columns with any weights.
+    """
+    size = max(_LARGEST, np.abs(score).max())
+    units = np.abs(columns).max(axis=0)
+    shares = columns / np.where(units > 0.0, units, 1.0)
+    weights = np.linalg.lstsq(shares, score / size, rcond=None)[0]
+    apart = score / size - shares @ weights
+    return bool(np.sqrt(np.mean(apart**2)) <= _ROUNDED)
 
 
 def _problem(source: str, theirs: str, names: Sequence[str]) -> TableError:
