@@ -341,3 +341,49 @@ def test_rows_that_are_read_again_for_a_refusal_show_their_progress(
     known = {"reading labels of items", "reducing rows"}
     assert [stage for stage, *_ in told if stage not in known] == stages
     assert told[-1] == (stages[-1], 0, 1, "rows.csv")
+
+
+AVERAGED = ITEMS.astype({"score": object})
+AVERAGES: dict[str, tuple[pd.DataFrame, str]] = {
+    "a score": (
+        repeated(AVERAGED, 3, at=20, language=" Average", score="n/a"),
+        "aggregate rows, not a language: (('Average', 1),)",
+    ),
+    "an error": (
+        repeated(AVERAGED.assign(se=0.1), 3, at=20, language="avg", se="x"),
+        "aggregate rows, not a language: (('avg', 1),)",
+    ),
+    "an error beside no score": (
+        changed(AVERAGED.assign(se=0.1), ("score", 7, None), ("se", 7, "x")),
+        "missing score",
+    ),
+    "a score beside": (
+        changed(
+            repeated(AVERAGED, 3, at=5, language="average", score="n/a"),
+            ("score", 17, "x"),
+            ("score", 27, "y"),
+        ),
+        "score 'x' is not a number; correct it, or leave the cell empty if it is missing; 2 such",
+    ),
+    "an error in another row": (
+        changed(
+            repeated(AVERAGED.assign(se=0.1), 3, at=5, language="average", se="n/a"),
+            ("se", 17, "x"),
+        ),
+        "se 'x' is not a number",
+    ),
+    "a label": (
+        changed(repeated(AVERAGED, 3, at=5, language="average", model=None), ("score", 17, "x")),
+        "score 'x' is not a number",
+    ),
+}
+
+
+@pytest.mark.parametrize("ending", [".csv", ".jsonl"])
+@pytest.mark.parametrize("name", AVERAGES)
+def test_cells_of_rows_that_are_left_out_are_not_read(
+    tmp_path: Path, name: str, ending: str
+) -> None:
+    frame, expected = AVERAGES[name]
+    words = assert_same_words(written(frame, tmp_path / f"rows{ending}"))
+    assert any(expected in one for one in words), words

@@ -126,6 +126,14 @@ class Queries:
         """Whether the cell of the score is filled and no finite number."""
         return ~_is_empty(self._cell("score")) & self.score.isnull()
 
+    def bad_rows(self, *, without: Sequence[str]) -> Any:
+        """The rows whose score is no number, without those of some languages."""
+        found = self.is_bad
+        # Only texts can be named as averages.
+        if without and self._cell("language").type().is_string():
+            found = found & ~self._cell("language").fill_null("").isin(list(without))
+        return self.database.table.filter(found)
+
     def groups(self) -> Any:
         """Labels of every group, and its number `gid`."""
         import ibis

@@ -26,6 +26,7 @@ from bayeseval.records.row_batches import in_batches
 from bayeseval.records.row_queries import (
     NUMBERS,
     TableRows,
+    aggregates_among,
     grouping,
     refuse_label,
     refuse_number,
@@ -265,19 +266,37 @@ def _changed(groups: RowGroups, labels: str) -> Changed:
 
 
 def _refuse_bad(reading: Reading, keys: Sequence[str]) -> None:
-    """Refuse cells that are neither numbers nor labels: the first file's first such row."""
+    """Refuse cells that are neither numbers nor labels: the first file's first such row.
+
+    As in memory, rows of averages are left out before their other cells are read, and rows
+    without a score before the numbers beside it are.
+    """
     engine = reading.engine
+    language = "k_language" if "language" in keys else "CAST(NULL AS VARCHAR)"
     found = engine.run(
-        "SELECT file, CAST(sum(bad) AS BIGINT) AS bad, CAST(sum(bad_key) AS BIGINT) AS bad_key "
-        "FROM placed WHERE bad + bad_key > 0 GROUP BY file ORDER BY file LIMIT 1",
+        f"SELECT file, {language} AS language, CAST(sum(bad) AS BIGINT) AS bad, "
+        "CAST(sum(bad_key) AS BIGINT) AS bad_key FROM placed WHERE bad + bad_key > 0 "
+        "GROUP BY ALL ORDER BY ALL",
         source=reading.source,
     ).to_pylist()
-    for totals in found:
-        one = reading.files[totals["file"]]
-        if totals["bad"]:
-            refuse_number(engine, one, "score", totals["bad"])
-        for key in keys:
+    averages = set(aggregates_among(row["language"] for row in found))
+    for file in dict.fromkeys(row["file"] for row in found):
+        one, rows = reading.files[file], [row for row in found if row["file"] == file]
+        where = _is_other(one, [row["language"] for row in rows if row["language"] in averages])
+        n_bad = sum(row["bad"] for row in rows if row["language"] not in averages)
+        if n_bad:
+            refuse_number(engine, one, "score", n_bad, where=where)
+        for key in keys if any(row["bad_key"] for row in rows) else ():
             if key in one.ours and key in NUMBERS:
-                refuse_number(engine, one, key, 1)
+                scored = f"NOT ({one.scan.empty(one.ours['score'])})"
+                refuse_number(engine, one, key, 1, where=f"{where} AND {scored}")
             elif key in one.ours:
-                refuse_label(engine, one, key)
+                refuse_label(engine, one, key, where="true" if key == "language" else where)
+
+
+def _is_other(one: TableRows, languages: Sequence[str]) -> str:
+    """SQL of whether a row has another language."""
+    if not languages:
+        return "true"
+    cell = one.scan.label(one.ours["language"])
+    return f"coalesce(({cell}) NOT IN ({', '.join(map(literal, languages))}), true)"
