@@ -13,6 +13,7 @@ from bayeseval.readers.columns import (
     SHARED,
     columns_argument,
     missing_columns,
+    named_like,
     resolve_columns,
 )
 from bayeseval.readers.numbered import with_file_numbers, with_models_of_folders
@@ -96,7 +97,18 @@ def read_columns(
         if "score" not in explicit:
             refuse_averages_of_scan(engine, scan, theirs=ours["score"], used=[*ours.values()])
         rows.append(TableRows(file, scan, ours, stub.derived))
-    return rows, notes
+    return _with_shared(rows, explicit), notes
+
+
+def _with_shared(files: Sequence[TableRows], chosen: Container[str]) -> list[TableRows]:
+    """The files with the names of their columns of prompts and judges, which all of them have."""
+    first, *others = (
+        [name for name in one.scan.cells if name not in one.ours.values()] for one in files
+    )
+    unread = [name for name in first if all(name in other for other in others)]
+    named = {our: named_like(our, unread) for our in SHARED if our not in chosen}
+    shared = {our: theirs for our, theirs in named.items() if theirs is not None}
+    return [replace(one, shared=shared) for one in files]
 
 
 def _sample(engine: Engine, scan: Scan) -> RawTable:
@@ -134,6 +146,8 @@ def group_rows(
         For a score that is no number or a label that is none, with file and row.
     """
     unit, files = _unit_of(engine, files)
+    if unit is None:
+        files = _apart_by_shared(engine, files)
     keys = tuple(
         dict.fromkeys(our for one in files for our in one.ours if our not in ("score", unit))
     )
@@ -163,7 +177,7 @@ def _unit_of(engine: Engine, files: Sequence[TableRows]) -> tuple[str | None, Se
     if not units:
         return None, files
     doubtful = {*units, *(our for one in files for our in not_reduced(one.ours, units[0]))}
-    if len(doubtful) > 1:
+    if len(doubtful) > 1 or files[0].shared:
         # Columns without any value are none, as in memory.
         files = [_without_empty(engine, one, doubtful) for one in files]
         units = [unit for unit in units if any(unit in one.ours for one in files)]
@@ -189,6 +203,24 @@ def _without_empty(engine: Engine, one: TableRows, columns: Collection[str]) -> 
         if our not in columns or engine.run(filled, source=scan.source).num_rows:
             kept[our] = theirs
     return replace(one, ours=kept)
+
+
+def _apart_by_shared(engine: Engine, files: Sequence[TableRows]) -> Sequence[TableRows]:
+    """The files of single rows, whose prompts and judges tell rows apart.
+
+    Where the table is put together they are read if they have to be, as in memory. Columns whose
+    cells are no labels could not be.
+    """
+    for our, theirs in files[0].shared.items():
+        if not any(_has_bad_label(engine, one, theirs) for one in files):
+            files = [replace(one, ours={**one.ours, our: theirs}) for one in files]
+    return files
+
+
+def _has_bad_label(engine: Engine, one: TableRows, column: str) -> bool:
+    condition = one.scan.bad_label(column)
+    found = f"SELECT 1 AS found FROM {one.scan.relation} WHERE {condition} LIMIT 1"
+    return condition != "false" and engine.run(found, source=one.scan.source).num_rows > 0
 
 
 def _dictionary(reading: Reading, unit: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
@@ -63,6 +63,9 @@ class TableRows:
         Files that are one table where they are put together are one part.
     place : str
         SQL of the place of a row's file among several.
+    shared : mapping of str to str
+        Columns of prompts and judges that all files have and nobody has chosen, ours and theirs:
+        whether they are read is decided where the table is put together.
     """
 
     file: Path
@@ -71,6 +74,7 @@ class TableRows:
     derived: tuple[str, ...]
     part: int = 0
     place: str = "0"
+    shared: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)
