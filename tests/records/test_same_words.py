@@ -387,3 +387,26 @@ def test_cells_of_rows_that_are_left_out_are_not_read(
     frame, expected = AVERAGES[name]
     words = assert_same_words(written(frame, tmp_path / f"rows{ending}"))
     assert any(expected in one for one in words), words
+
+
+@pytest.mark.parametrize("has_language", [False, True])
+def test_rows_left_out_by_the_table_of_task_names_are_counted(
+    tmp_path: Path, has_language: bool
+) -> None:
+    frame = ITEMS.assign(task=ITEMS["task"] + "-" + ITEMS["language"])
+    frame = frame.drop(columns=[] if has_language else ["language"])
+    others = frame.head(40).assign(task=["others", "more"] * 20)
+    names = tmp_path / "names" / "names.csv"
+    names.parent.mkdir()
+    names.write_text(
+        "task,dataset,language\n{}others,,\nmore,,\n".format(
+            "".join(f"{t}-{{language}},{t},\n" for t in ("t0", "t1"))
+        )
+    )
+    path = written(pd.concat([others, frame]), tmp_path / "rows.csv")
+    for memory in (None, MEMORY):
+        report = be.load(path, memory=memory, task_names=names).report
+        (dropped,) = report.dropped
+        assert dropped.counts == (("more", 20), ("others", 20))
+        assert report.n_rows_read == len(frame) + 40
+        assert report.n_dropped == 40
