@@ -304,6 +304,20 @@ def test_scores_and_labels_that_are_none_are_refused_with_the_labels_of_their_ro
     )
 
 
+def test_cells_of_rows_that_are_left_out_are_not_read(write: Write, tmp_path: Path) -> None:
+    frame = table(7, unit="item", seeds=1, share=0.9)
+    frame = frame.assign(score=frame["score"].astype(str), se="0.1")
+    averages = frame.iloc[:2].assign(language=["average", " Avg."], score="n/a", se="x")
+    averaged = pd.concat([frame, averages])
+    assert_same(be.load(write(averaged, "averages")), whole(averaged, tmp_path))
+    frame.loc[5, "score"] = "abc"
+    address = write(pd.concat([averages, frame]), "averages")
+    _refused("column 'score': score 'abc' is not a number; correct it, or leave the cell", address)
+    with pytest.raises(InputError) as refused:
+        be.load(address)
+    assert "such cell" not in str(refused.value)
+
+
 def test_more_than_fits_into_memory_is_refused(
     server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -420,3 +420,72 @@ def test_only_places_of_bootstrapped_scores_are_called_means(tmp_path: Path) -> 
     path = written(table.reset_index(drop=True), tmp_path / "rows.csv")
     (far,) = (one for one in said(path, None) if "90" in one)
     assert "the mean over" not in far
+
+
+AVERAGED = ITEMS.astype({"score": object})
+AVERAGES: dict[str, tuple[pd.DataFrame, str]] = {
+    "a score": (
+        repeated(AVERAGED, 3, at=20, language=" Average", score="n/a"),
+        "aggregate rows, not a language: (('Average', 1),)",
+    ),
+    "an error": (
+        repeated(AVERAGED.assign(se=0.1), 3, at=20, language="avg", se="x"),
+        "aggregate rows, not a language: (('avg', 1),)",
+    ),
+    "an error beside no score": (
+        changed(AVERAGED.assign(se=0.1), ("score", 7, None), ("se", 7, "x")),
+        "missing score",
+    ),
+    "a score beside": (
+        changed(
+            repeated(AVERAGED, 3, at=5, language="average", score="n/a"),
+            ("score", 17, "x"),
+            ("score", 27, "y"),
+        ),
+        "score 'x' is not a number; correct it, or leave the cell empty if it is missing; 2 such",
+    ),
+    "an error in another row": (
+        changed(
+            repeated(AVERAGED.assign(se=0.1), 3, at=5, language="average", se="n/a"),
+            ("se", 17, "x"),
+        ),
+        "se 'x' is not a number",
+    ),
+    "a label": (
+        changed(repeated(AVERAGED, 3, at=5, language="average", model=None), ("score", 17, "x")),
+        "score 'x' is not a number",
+    ),
+}
+
+
+@pytest.mark.parametrize("ending", [".csv", ".jsonl"])
+@pytest.mark.parametrize("name", AVERAGES)
+def test_cells_of_rows_that_are_left_out_are_not_read(
+    tmp_path: Path, name: str, ending: str
+) -> None:
+    frame, expected = AVERAGES[name]
+    words = assert_same_words(written(frame, tmp_path / f"rows{ending}"))
+    assert any(expected in one for one in words), words
+
+
+@pytest.mark.parametrize("has_language", [False, True])
+def test_rows_left_out_by_the_table_of_task_names_are_counted(
+    tmp_path: Path, has_language: bool
+) -> None:
+    frame = ITEMS.assign(task=ITEMS["task"] + "-" + ITEMS["language"])
+    frame = frame.drop(columns=[] if has_language else ["language"])
+    others = frame.head(40).assign(task=["others", "more"] * 20)
+    names = tmp_path / "names" / "names.csv"
+    names.parent.mkdir()
+    names.write_text(
+        "task,dataset,language\n{}others,,\nmore,,\n".format(
+            "".join(f"{t}-{{language}},{t},\n" for t in ("t0", "t1"))
+        )
+    )
+    path = written(pd.concat([others, frame]), tmp_path / "rows.csv")
+    for memory in (None, MEMORY):
+        report = be.load(path, memory=memory, task_names=names).report
+        (dropped,) = report.dropped
+        assert dropped.counts == (("more", 20), ("others", 20))
+        assert report.n_rows_read == len(frame) + 40
+        assert report.n_dropped == 40

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
-from operator import and_
+from operator import add, and_
 from typing import Any, Final
 
 import pandas as pd
@@ -107,24 +107,49 @@ class Queries:
     @property
     def score(self) -> Any:
         """The score as a finite number; null where the cell holds none."""
-        import ibis
-
-        cell = self._cell("score")
-        kind = cell.type()
-        nothing = ibis.null("float64")
-        if kind.is_boolean():
-            return nothing
-        if kind.is_string():
-            text = cell.strip()
-            return ibis.ifelse(text.re_search(f"^({NUMBER})$"), text.cast("float64"), nothing)
-        if kind.is_integer():
-            return cell.cast("float64")
-        return ibis.ifelse(cell.isnan() | cell.isinf(), nothing, cell)
+        return _number(self._cell("score"))
 
     @property
     def is_bad(self) -> Any:
         """Whether the cell of the score is filled and no finite number."""
         return ~_is_empty(self._cell("score")) & self.score.isnull()
+
+    def bad_rows(self, *, without: Sequence[str]) -> Any:
+        """The rows whose score is no number, without those of some languages."""
+        found = self.is_bad
+        # Only texts can be named as averages.
+        if without and self._cell("language").type().is_string():
+            found = found & ~self._cell("language").fill_null("").isin(list(without))
+        return self.database.table.filter(found)
+
+    def unread_numbers(self, most: int) -> list[str]:
+        """The first columns that are not read and may hold numbers."""
+        table = self.database.table
+        kinds = {name: table[own].type() for name, own in self.columns.items()}
+        unread = [name for name in self.columns if name not in self.ours.values()]
+        return [n for n in unread if kinds[n].is_numeric() or kinds[n].is_string()][:most]
+
+    def numbers(self, names: Sequence[str]) -> Any:
+        """Of every row with a score: the score `x`, and some columns `c0`, `c1`, ... as numbers."""
+        table = self.database.table
+        cells = (cell_of(table[self.columns[name]]) for name in names)
+        rows = table.select(
+            x=self.score, **{f"c{i}": _number(cell) for i, cell in enumerate(cells)}
+        )
+        return rows.filter(rows.x.notnull())
+
+    def ranges(self, names: Sequence[str], averaged: Sequence[str]) -> Any:
+        """How far scores are at most from the mean of some columns, and what all columns hold.
+
+        `n` rows have a score, `n0` of them a number in the first column, from `low0` to `high0`.
+        """
+        rows = self.numbers(names)
+        columns = {name: rows[f"c{i}"] for i, name in enumerate(names)}
+        facts = {"n": rows.count(), "size": rows.x.abs().max()}
+        for i, column in enumerate(columns.values()):
+            facts |= {f"n{i}": column.count(), f"low{i}": column.min(), f"high{i}": column.max()}
+        mean = reduce(add, (columns[name] for name in averaged)) / len(averaged)
+        return rows.agg(**facts, apart=(mean - rows.x).abs().max())
 
     def groups(self) -> Any:
         """Labels of every group, and its number `gid`."""
@@ -273,6 +298,21 @@ class Queries:
         return rows.select(
             **{str(name): parts[i].cast(kind) for i, (name, kind) in enumerate(kinds.items())}
         )
+
+
+def _number(cell: Any) -> Any:
+    """A cell as a finite number; null where it holds none."""
+    import ibis
+
+    kind, nothing = cell.type(), ibis.null("float64")
+    if kind.is_boolean():
+        return nothing
+    if kind.is_string():
+        text = cell.strip()
+        return ibis.ifelse(text.re_search(f"^({NUMBER})$"), text.cast("float64"), nothing)
+    if kind.is_integer():
+        return cell.cast("float64")
+    return ibis.ifelse(cell.isnan() | cell.isinf(), nothing, cell)
 
 
 def _flag(condition: Any, bit: int) -> Any:

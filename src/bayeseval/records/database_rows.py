@@ -22,7 +22,14 @@ from bayeseval.readers.sql_texts import has_control, stripped
 from bayeseval.records.cells import clean_labels, parse_numbers
 from bayeseval.records.database_queries import STATES, Queries
 from bayeseval.records.partials import Partials
-from bayeseval.records.row_queries import NUMBERS, STATE, Batch, Locator, TableRows
+from bayeseval.records.row_queries import (
+    NUMBERS,
+    STATE,
+    Batch,
+    Locator,
+    TableRows,
+    aggregates_among,
+)
 from bayeseval.records.row_reading import Reading
 from bayeseval.records.row_tables import RowGroups, place_files, put_together
 
@@ -339,12 +346,29 @@ def _labels(rows: DatabaseRows) -> Scan:
     return scan
 
 
+def _averages(rows: DatabaseRows) -> tuple[list[str], str]:
+    """Languages whose rows are left out as averages; and SQL of whether a label is another."""
+    if "language" not in rows.queries.keys:
+        return [], "true"
+    found = rows.table("SELECT DISTINCT k_language FROM labels WHERE k_language IS NOT NULL")
+    names = aggregates_among(found["k_language"])
+    listed = ", ".join(map(literal, names))
+    return names, f"coalesce(k_language NOT IN ({listed}), true)" if names else "true"
+
+
 def _refuse_key(rows: DatabaseRows, scan: Scan, key: str) -> None:
-    """Refuse cells of a column that are not what it holds, with the first of them."""
+    """Refuse cells of a column that are not what it holds, with the first of them.
+
+    As of files, rows of averages are left out before their other cells are read, and rows
+    without a score before the numbers beside it are.
+    """
     column = rows.queries.ours[key]
     bad = scan.bad_number(column) if key in NUMBERS else scan.bad_label(column)
+    is_read = "true" if key == "language" else _averages(rows)[1]
+    is_read += " AND NOT empty" if key in NUMBERS else ""
     found = rows.engine.run(
-        f"SELECT {scan.cells[column]} AS cell FROM groups WHERE {bad} ORDER BY gid LIMIT 1",
+        f"SELECT {scan.cells[column]} AS cell FROM groups WHERE ({bad}) AND gid IN "
+        f"(SELECT gid FROM labels WHERE {is_read}) ORDER BY gid LIMIT 1",
         source=rows.source,
     ).to_pylist()
     for one in found:
@@ -354,11 +378,15 @@ def _refuse_key(rows: DatabaseRows, scan: Scan, key: str) -> None:
 
 def _refuse_bad(rows: DatabaseRows, scan: Scan) -> None:
     """Refuse scores that are no numbers, with the first of them."""
-    bad = rows.table("SELECT CAST(sum(bad) AS BIGINT) AS n FROM pieces WHERE bad > 0")["n"]
+    averages, is_read = _averages(rows)
+    bad = rows.table(
+        "SELECT CAST(sum(bad) AS BIGINT) AS n FROM pieces JOIN labels USING (gid) "
+        f"WHERE bad > 0 AND {is_read}"
+    )["n"]
     if not len(bad) or pd.isna(bad[0]):
         return
     queries = rows.queries
-    table = queries.database.table.filter(queries.is_bad)
+    table = queries.bad_rows(without=averages)
     names = [queries.columns[queries.ours[our]] for our in (*queries.keys, queries.unit, "score")]
     row = queries.database.rows(table.select(*dict.fromkeys(names)).limit(1))[0]
     cells = {name: object_array([row[own]]) for name, own in queries.columns.items() if own in row}

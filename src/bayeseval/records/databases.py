@@ -7,12 +7,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
+import numpy as np
+
 from bayeseval._text import grouped
 from bayeseval._typing import Progress
 from bayeseval.errors import InputError, argument
 from bayeseval.readers.columns import UNITS, missing_columns, resolve_columns
 from bayeseval.readers.databases import Address, Database, open_database
-from bayeseval.readers.raw import RawTable, make_table, object_array
+from bayeseval.readers.raw import RawTable, make_table, with_constants
 from bayeseval.readers.scans import clean_names, open_engine
 from bayeseval.readers.tabular import EmptyTableError, python_cells
 from bayeseval.readers.typed import typed_cells
@@ -20,9 +22,11 @@ from bayeseval.records.database_queries import Queries, cell_of
 from bayeseval.records.database_rows import DatabaseTable, group_database_rows
 from bayeseval.records.partials import Partials
 from bayeseval.records.remote import cache_folder
+from bayeseval.records.report import TableError
 from bayeseval.records.row_groups import not_reduced
 from bayeseval.records.row_tables import RowGroups
 from bayeseval.records.settings import TableMapping
+from bayeseval.records.unread_averages import refuse_averages
 
 __all__ = ["Found", "database_tables"]
 
@@ -30,6 +34,10 @@ __all__ = ["Found", "database_tables"]
 _ENGINE: Final = 4
 _WHOLE: Final = 8
 _SAMPLE: Final = 100
+# Whether scores are averages is asked of all rows where it is so in the first ones; up to rounding.
+_FIRST_ROWS: Final = 1_000
+_MOST_AVERAGED: Final = 50
+_ROUNDED: Final = 1e-3
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,6 +89,8 @@ def database_tables(
             return
         keys = tuple(our for our in ours if our not in ("score", unit))
         queries = Queries(database, columns, ours, keys, unit, tuple(settings.missing))
+        if "score" not in settings.columns:
+            _refuse_averages(queries, progress)
         groups = group_database_rows(queries, engine, partials, progress=progress)
         yield Found(name, groups.tables, groups, (groups.summary,))
 
@@ -90,19 +100,56 @@ def _columns(database: Database, settings: TableMapping) -> tuple[dict[str, str]
     own = list(database.table.columns)
     columns = dict(zip(clean_names(own, database.source), own, strict=True))
     explicit = {**{name: name for name in settings.constants}, **settings.columns}
-    found = resolve_columns(
-        [*columns, *settings.constants], source=database.source, explicit=explicit
-    )
+    try:
+        found = resolve_columns(
+            [*columns, *settings.constants], source=database.source, explicit=explicit
+        )
+    except InputError as problem:
+        raise TableError(str(problem)) from problem
     ours = {our: theirs for our, theirs in found.ours.items() if theirs in columns}
-    if "score" not in ours:
-        rows = database.rows(_selected(database, columns).limit(_SAMPLE))
-        cells = {name: [row[name] for row in rows] for name in columns}
-        raise InputError(missing_columns(found, _cells(cells), source=database.source))
+    # Languages may yet come from the names of tasks.
+    has_names = found.missing == ("language",) and not {"task", "dataset"}.isdisjoint(found.ours)
+    if "score" not in ours or (found.missing and not has_names):
+        # What the cells hold says what a message advises.
+        sample = with_constants(_first_rows(database, columns), settings.constants)
+        raise TableError(missing_columns(found, sample.columns, source=database.source))
     return columns, ours
 
 
-def _cells(cells: Mapping[str, list[Any]]) -> dict[str, Any]:
-    return {name: object_array(column) for name, column in cells.items()}
+def _first_rows(database: Database, columns: Mapping[str, str]) -> RawTable:
+    """Some rows of the table, as they are read."""
+    rows = database.rows(_selected(database, columns).limit(_SAMPLE))
+    cells = ((name, [row[name] for row in rows]) for name in columns)
+    return make_table(database.source, "row", range(1, len(rows) + 1), cells)
+
+
+def _refuse_averages(queries: Queries, progress: Progress | None) -> None:
+    """Refuse scores that are the averages of columns that are not read, as in memory."""
+    database, names = queries.database, queries.unread_numbers(_MOST_AVERAGED)
+    if len(names) < 2:
+        return
+
+    def waiting() -> None:
+        if progress is not None:
+            progress("looking for averages", 0, 1, database.name)
+
+    rows = database.rows(queries.numbers(names).limit(_FIRST_ROWS), waiting=waiting)
+    cells = {name: [row[f"c{i}"] for row in rows] for i, name in enumerate(names)}
+    sample = make_table(database.source, "row", range(1, len(rows) + 1), cells.items())
+    score = np.array([row["x"] for row in rows], dtype=np.float64)
+    try:
+        refuse_averages(sample, score, theirs=queries.ours["score"], used=set())
+    except TableError:
+        averaged = [n for n, c in cells.items() if None not in c and len(set(c)) > 1]
+        facts = database.rows(queries.ranges(names, averaged), waiting=waiting)[0]
+        of_all_rows = [
+            name
+            for i, name in enumerate(names)
+            if facts[f"n{i}"] == facts["n"] and facts[f"low{i}"] < facts[f"high{i}"]
+        ]
+        # Of all rows, other columns may be averaged, or none.
+        if of_all_rows == averaged and facts["apart"] <= _ROUNDED * facts["size"]:
+            raise
 
 
 def _selected(database: Database, columns: Mapping[str, str]) -> Any:

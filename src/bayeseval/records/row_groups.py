@@ -14,6 +14,7 @@ from bayeseval.readers.columns import (
     UNITS,
     columns_argument,
     missing_columns,
+    named_like,
     resolve_columns,
 )
 from bayeseval.readers.numbered import with_file_numbers, with_models_of_folders
@@ -27,6 +28,7 @@ from bayeseval.records.row_batches import in_batches
 from bayeseval.records.row_queries import (
     NUMBERS,
     TableRows,
+    aggregates_among,
     grouping,
     refuse_label,
     refuse_number,
@@ -94,7 +96,18 @@ def read_columns(
         if "score" not in explicit:
             refuse_averages_of_scan(engine, scan, theirs=ours["score"], used=[*ours.values()])
         rows.append(TableRows(file, scan, ours, stub.derived))
-    return rows, notes
+    return _with_shared(rows, explicit), notes
+
+
+def _with_shared(files: Sequence[TableRows], chosen: Container[str]) -> list[TableRows]:
+    """The files with the names of their columns of prompts and judges, which all of them have."""
+    first, *others = (
+        [name for name in one.scan.cells if name not in one.ours.values()] for one in files
+    )
+    unread = [name for name in first if all(name in other for other in others)]
+    named = {our: named_like(our, unread) for our in SHARED if our not in chosen}
+    shared = {our: theirs for our, theirs in named.items() if theirs is not None}
+    return [replace(one, shared=shared) for one in files]
 
 
 def _sample(engine: Engine, scan: Scan) -> RawTable:
@@ -132,6 +145,8 @@ def group_rows(
         For a score that is no number or a label that is none, with file and row.
     """
     unit, files = _unit_of(engine, files)
+    if unit is None:
+        files = _apart_by_shared(engine, files)
     keys = tuple(
         dict.fromkeys(our for one in files for our in one.ours if our not in ("score", unit))
     )
@@ -161,7 +176,7 @@ def _unit_of(engine: Engine, files: Sequence[TableRows]) -> tuple[str | None, Se
     if not units:
         return None, files
     doubtful = {*units, *(our for one in files for our in not_reduced(one.ours, units[0]))}
-    if len(doubtful) > 1:
+    if len(doubtful) > 1 or files[0].shared:
         # Columns without any value are none, as in memory.
         files = [_without_empty(engine, one, doubtful) for one in files]
         units = [unit for unit in units if any(unit in one.ours for one in files)]
@@ -187,6 +202,24 @@ def _without_empty(engine: Engine, one: TableRows, columns: Collection[str]) -> 
         if our not in columns or engine.run(filled, source=scan.source).num_rows:
             kept[our] = theirs
     return replace(one, ours=kept)
+
+
+def _apart_by_shared(engine: Engine, files: Sequence[TableRows]) -> Sequence[TableRows]:
+    """The files of single rows, whose prompts and judges tell rows apart.
+
+    Where the table is put together they are read if they have to be, as in memory. Columns whose
+    cells are no labels could not be.
+    """
+    for our, theirs in files[0].shared.items():
+        if not any(_has_bad_label(engine, one, theirs) for one in files):
+            files = [replace(one, ours={**one.ours, our: theirs}) for one in files]
+    return files
+
+
+def _has_bad_label(engine: Engine, one: TableRows, column: str) -> bool:
+    condition = one.scan.bad_label(column)
+    found = f"SELECT 1 AS found FROM {one.scan.relation} WHERE {condition} LIMIT 1"
+    return condition != "false" and engine.run(found, source=one.scan.source).num_rows > 0
 
 
 def _dictionary(reading: Reading, unit: str) -> str:
@@ -264,19 +297,37 @@ def _changed(groups: RowGroups, labels: str) -> Changed:
 
 
 def _refuse_bad(reading: Reading, keys: Sequence[str]) -> None:
-    """Refuse cells that are neither numbers nor labels: the first file's first such row."""
+    """Refuse cells that are neither numbers nor labels: the first file's first such row.
+
+    As in memory, rows of averages are left out before their other cells are read, and rows
+    without a score before the numbers beside it are.
+    """
     engine = reading.engine
+    language = "k_language" if "language" in keys else "CAST(NULL AS VARCHAR)"
     found = engine.run(
-        "SELECT file, CAST(sum(bad) AS BIGINT) AS bad, CAST(sum(bad_key) AS BIGINT) AS bad_key "
-        "FROM placed WHERE bad + bad_key > 0 GROUP BY file ORDER BY file LIMIT 1",
+        f"SELECT file, {language} AS language, CAST(sum(bad) AS BIGINT) AS bad, "
+        "CAST(sum(bad_key) AS BIGINT) AS bad_key FROM placed WHERE bad + bad_key > 0 "
+        "GROUP BY ALL ORDER BY ALL",
         source=reading.source,
     ).to_pylist()
-    for totals in found:
-        one = reading.files[totals["file"]]
-        if totals["bad"]:
-            refuse_number(engine, one, "score", totals["bad"])
-        for key in keys:
+    averages = set(aggregates_among(row["language"] for row in found))
+    for file in dict.fromkeys(row["file"] for row in found):
+        one, rows = reading.files[file], [row for row in found if row["file"] == file]
+        where = _is_other(one, [row["language"] for row in rows if row["language"] in averages])
+        n_bad = sum(row["bad"] for row in rows if row["language"] not in averages)
+        if n_bad:
+            refuse_number(engine, one, "score", n_bad, where=where)
+        for key in keys if any(row["bad_key"] for row in rows) else ():
             if key in one.ours and key in NUMBERS:
-                refuse_number(engine, one, key, 1)
+                scored = f"NOT ({one.scan.empty(one.ours['score'])})"
+                refuse_number(engine, one, key, 1, where=f"{where} AND {scored}")
             elif key in one.ours:
-                refuse_label(engine, one, key)
+                refuse_label(engine, one, key, where="true" if key == "language" else where)
+
+
+def _is_other(one: TableRows, languages: Sequence[str]) -> str:
+    """SQL of whether a row has another language."""
+    if not languages:
+        return "true"
+    cell = one.scan.label(one.ours["language"])
+    return f"coalesce(({cell}) NOT IN ({', '.join(map(literal, languages))}), true)"

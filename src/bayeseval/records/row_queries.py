@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import unicodedata
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
@@ -13,6 +14,7 @@ import pandas as pd
 
 from bayeseval._text import counted
 from bayeseval.errors import InputError
+from bayeseval.readers.aggregates import is_aggregate
 from bayeseval.readers.columns import EXTRA_NUMBERS
 from bayeseval.readers.raw import Nested, RawTable, object_array
 from bayeseval.readers.scans import Engine, Scan, literal
@@ -26,6 +28,7 @@ __all__ = [
     "Batch",
     "Locator",
     "TableRows",
+    "aggregates_among",
     "grouping",
     "keyed_rows",
     "python_cell",
@@ -60,6 +63,9 @@ class TableRows:
         Files that are one table where they are put together are one part.
     place : str
         SQL of the place of a row's file among several.
+    shared : mapping of str to str
+        Columns of prompts and judges that all files have and nobody has chosen, ours and theirs:
+        whether they are read is decided where the table is put together.
     """
 
     file: Path
@@ -68,6 +74,7 @@ class TableRows:
     derived: tuple[str, ...]
     part: int = 0
     place: str = "0"
+    shared: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,10 +162,22 @@ def keyed_rows(
     return f"SELECT r.*, d.code FROM ({inner}) r LEFT JOIN dictionary d ON r.raw = d.raw"
 
 
-def refuse_number(engine: Engine, one: TableRows, key: str, count: int) -> None:
-    """Refuse the first cell that is no finite number, of so many."""
+def aggregates_among(labels: Iterable[str | None]) -> list[str]:
+    """Those labels of languages, as files have them, whose rows are left out as averages."""
+    return [
+        label
+        for label in dict.fromkeys(labels)
+        if label is not None and is_aggregate(unicodedata.normalize("NFC", label).strip())
+    ]
+
+
+def refuse_number(
+    engine: Engine, one: TableRows, key: str, count: int, *, where: str = "true"
+) -> None:
+    """Refuse the first cell that is no finite number, of so many, in rows with a condition."""
     column = one.ours[key]
-    found = engine.first(one.scan, one.scan.bad_number(column), one.scan.cells[column])
+    condition = f"({one.scan.bad_number(column)}) AND {where}"
+    found = engine.first(one.scan, condition, one.scan.cells[column])
     if found is None:
         return
     row, cell = found
@@ -175,10 +194,12 @@ def refuse_number(engine: Engine, one: TableRows, key: str, count: int) -> None:
     raise TableError(f"{one.scan.at(row)}, column {column!r}: {key} is not a number")
 
 
-def refuse_label(engine: Engine, one: TableRows, key: str, text: str | None = None) -> None:
-    """Refuse the first cell that is no label, or that is this text."""
+def refuse_label(
+    engine: Engine, one: TableRows, key: str, text: str | None = None, *, where: str = "true"
+) -> None:
+    """Refuse the first cell that is no label, or that is this text, in rows with a condition."""
     column = one.ours[key]
-    condition = one.scan.bad_label(column)
+    condition = f"({one.scan.bad_label(column)}) AND {where}"
     if text is not None:
         condition = f"{one.scan.label(column)} = {literal(text)}"
     found = engine.first(one.scan, condition, one.scan.cells[column])
