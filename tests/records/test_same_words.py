@@ -14,7 +14,7 @@ import pytest
 
 import bayeseval as be
 from bayeseval.errors import InputError
-from bayeseval.readers import json_scans, rewritten
+from bayeseval.readers import rewritten
 from bayeseval.records import TableError
 from tests.records.reduced_tables import MEMORY, WRITERS
 
@@ -322,7 +322,7 @@ def test_lines_are_read_for_their_numbers_only_below_blank_ones(
         read.append(arguments)
         return rewritten.lines_of_objects(*arguments)
 
-    monkeypatch.setattr(json_scans, "lines_of_objects", counted)
+    monkeypatch.setattr("bayeseval.readers.json_scans.lines_of_objects", counted)
     (dropped,) = (one for one in assert_same_words(path) if "missing score" in one)
     assert dropped.endswith(f"rows.jsonl, line {8 + len(blank) // 2}")
     assert len(read) == n_read

@@ -191,8 +191,7 @@ def _checked(
     all_notes += _refuse_half_replicates(stack, codes, labels["task"])
     if not is_reduced(stack):
         refuse_duplicates(stack, codes)
-    # Reduced tables do not have the values of columns that are not read.
-    all_notes += [] if already_checked or is_reduced(stack) else unread_repeats(stack)
+    all_notes += [] if already_checked else unread_repeats(stack)
     resolved, unit_notes = _check_scores(
         stack, codes, labels, units=units, mixed=mixed, already_checked=already_checked
     )

@@ -222,6 +222,9 @@ def unread_repeats(stack: Stack) -> list[str]:
     for name in filter(is_repeated, _unused(stack)):
         values = _values(stack, name, rows)
         n_values = 0 if values is None else int(values.max(initial=-1)) + 1
+        if n_values == 0:
+            # It is empty, or of rows that were reduced, whose unread cells are not known.
+            continue
         what = "has one value" if n_values == 1 else "tells no two scores of a cell apart"
         notes.append(
             f"column {plain(name)!r} is not needed: it {what}"
