@@ -24,8 +24,10 @@ def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def with_prompts(frame: pd.DataFrame, column: str = "prompt") -> pd.DataFrame:
     """The rows for two prompts, with other scores."""
-    frames = [frame.assign(**{column: f"p{p}", "score": frame["score"] + 0.01 * p}) for p in (1, 2)]
-    return pd.concat(frames).reset_index(drop=True)
+    frames = [frame.assign(score=frame["score"] + 0.01 * p) for p in (1, 2)]
+    both = pd.concat(frames).reset_index(drop=True)
+    both[column] = np.repeat(["p1", "p2"], len(frame))
+    return both
 
 
 PROMPTED = with_prompts(SINGLE)
@@ -111,7 +113,7 @@ def test_a_prompt_that_only_one_file_has_is_not_read(tmp_path: Path) -> None:
 
 
 def test_prompts_that_are_no_labels_are_refused_both_ways(tmp_path: Path) -> None:
-    frame = PROMPTED.assign(prompt=[[one] for one in PROMPTED["prompt"]])
+    frame = PROMPTED.assign(prompt=PROMPTED["prompt"].map(lambda one: [one]))
     path = written(frame, tmp_path / "rows.jsonl")
     for memory in (None, MEMORY):
         assert said(path, memory)[0].startswith("TableError: ")
