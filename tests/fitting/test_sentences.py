@@ -336,7 +336,7 @@ def test_what_would_estimate_evenness() -> None:
     assert "(n)" in one
     assert "(se)" in one
     assert "Seeds alone are not enough" in one
-    assert "where all errors are known, more models or languages are needed" in one
+    assert "if all errors are known already, add models or languages" in one
     # Nor is a model that refuses the table.
     for few in ({"model": 3}, {"language": 3}):
         assert "factors" not in without_evenness({**levels, "task": 1, **few})
@@ -379,9 +379,9 @@ def test_gaps_that_follow_no_pattern_are_said_to_count_as_noise() -> None:
     run = {"spec": {"interactions": ["language:task"], "low_rank": {"model:language": 2}}}
     assert evenness_sentences(ranking, pairs, notes=notes_on_gaps(run)) == [
         "No two models can be told apart in how even they are over languages.",
-        "These gaps follow 2 patterns over languages, which models have more or less of. Others "
-        "count as noise: where gaps are of another kind, the sds are too small, whatever their "
-        "intervals.",
+        "These gaps follow 2 patterns over languages, which models have more or less of. Gaps "
+        "of any other kind count as noise: if there are such gaps, the sds are too small, and "
+        "their intervals do not show it.",
     ]
     # The full interaction takes up gaps of any kind.
     run["spec"]["interactions"] = ["model:language"]

@@ -344,7 +344,8 @@ def test_noise_within_languages_only_where_it_is_known() -> None:
     assert block[place].split() == ["model", "between", "seeds", "test", "sets", "one", "run"]
     legend = " ".join(" ".join(block[1:place]).split())
     assert legend == (
-        "between: sd over languages of a model's scores without noise; seeds: noise of one seed "
+        "between: sd over languages of a model's scores without the noise named here, residuals "
+        "included; above 0 also where languages are alike; seeds: noise of one seed "
         "about the mean of a language; test sets: noise of one test set about the mean of "
         "a language; one run: one seed on one test set, all noise together"
     )

@@ -218,7 +218,9 @@ def model_language_table(tree: xr.DataTree, *, ci_prob: float = names.CI_PROB) -
         columns: dict[str, object] = {names.MODEL: model, names.LANGUAGE: languages}
         columns |= {name: values[place] for name, values in summaries.items()}
         columns["n_records"] = count[place]
-        parts.append(pd.DataFrame(columns).sort_values("gap_mean", kind="stable"))
+        # Gaps that are equal but for rounding stay in the order of the languages.
+        rows = np.argsort(summaries["gap_mean"][place].round(10), kind="stable")
+        parts.append(pd.DataFrame(columns).iloc[rows])
     score = quantity_draws(tree, names.STANDARDISED_SCORE).mean(axis=0)
     order = sorted(range(len(models)), key=lambda m: (-score[m], models[m]))
     table = pd.concat([parts[m] for m in order])

@@ -189,11 +189,14 @@ def _components(facts: Facts) -> Section | None:
     unit = "logit scale" if logit else facts.unit
     shares = table[table["share_mean"].notna()].reset_index(drop=True)
     texts = interval_texts(shares, "share", digits=0, scale=100.0)
+    # Rows of their own for known noise are not in the residual.
+    has_noise = table["component"].isin(("known_se", "replicates", "shared_items")).any()
+    noise = "" if has_noise else ", the noise of single scores included"
     chart = Chart(
         "components-chart",
         "Share of every component in the variance of scores",
         "How much of the variance of scores goes with each component. The residual is what the "
-        "model does not explain, the noise of single scores included.",
+        f"model does not explain{noise}.",
         forest(
             shares,
             "share",

@@ -268,6 +268,10 @@ def _description(facts: Facts) -> list[Grid | Chart]:
         Column("note", ["" if pd.isna(n) else str(n) for n in table.get("note", [])], "text"),
     ]
     blocks: list[Grid | Chart] = []
+    exact = (
+        "Its intervals hold the uncertainty of potentials only, and take scores as exact: those of "
+        "equal models often do not overlap."
+    )
     known = table[table["mean_prr_mean"].notna() & table["cv_prr_mean"].notna()]
     own = facts.tables["model_ranking"]["gap_sd_languages_mean"].isna().all()
     if own and len(known) > 1:
@@ -278,14 +282,15 @@ def _description(facts: Facts) -> list[Grid | Chart]:
                 "Published description of models: Mean-PRR against CV-PRR",
                 "The published description, each model on the pairs that it was tested on: to the "
                 "right higher scores. CV-PRR is no estimate of evenness here: the model has no "
-                "model:language term. Models tested on different pairs cannot be ranked by it.",
+                "model:language term. Models tested on different pairs cannot be ranked by it. "
+                + exact,
                 plane(known, "mean_prr", "cv_prr", texts, ("Mean-PRR", "CV-PRR")),
             )
         )
     grid = Grid(
         "description",
         "The published description: scores divided by language potential, each model on the "
-        "pairs that it was tested on; no ranks.",
+        f"pairs that it was tested on; no ranks. {exact}",
         _known([c for c in columns if c.name != "note" or any(c.cells)]),
         csv="tables/model_disparity.csv",
         closed="Published description (Mean-PRR, Std-PRR, CV-PRR)",

@@ -55,6 +55,8 @@ _PLURALS: Final[Mapping[str, str]] = {
     "model": "differences between models",
     "residual": "the residual",
     "replicates": "the noise of {}",
+    "known_se": "known standard errors",
+    "shared_items": "the noise of shared test items",
 }
 # Failing checks whose meaning stands at the top of the page; the rest is counted.
 _MOST_MEANINGS: Final = 4

@@ -63,7 +63,8 @@ _WITHIN: Final[Mapping[str, str]] = {
     "within": "one run",
 }
 _WITHIN_WORDS: Final[Mapping[str, str]] = {
-    "between": "between: sd over languages of a model's scores without noise",
+    "between": "between: sd over languages of a model's scores without the noise named here, "
+    "residuals included; above 0 also where languages are alike",
     "seeds": "seeds: noise of one seed about the mean of a language",
     "test sets": "test sets: noise of one test set about the mean of a language",
     "prompts": "prompts: noise of one prompt about the mean of a language",
