@@ -95,7 +95,7 @@ STATED: dict[str, dict[str, str]] = {
     },
     "replicates": {
         "the ends and the middle of a scale": "100 % 50 %",
-        "coverage with n, in simulated tables of equal models": "55 % 80 % 93 % 94 % 50 500",
+        "coverage with errors of tools, in simulated tables of equal models": "51 % 80 % 50",
         "table 3 of Sälevä, Ataman and Lignos": "1,000 0.755 0.051 0.647",
         "cells and tolerance of tests/test_item_recovery.py": "32 5 %",
         "bootstraps of perf/replicate_recovery.py": "20",

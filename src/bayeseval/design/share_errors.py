@@ -1,9 +1,9 @@
 """Binomial standard errors of scores that are shares of n test items.
 
 A share p of n items that are right or wrong has the variance p (1 - p) / n over test sets
-of that size, whatever makes items hard. p is estimated by (k + 1/2) / (n + 1), the mean of
-the posterior under Jeffreys' prior given k correct items: with the plain estimate, 0 and
-100 % would have a standard error of zero.
+of that size, whatever makes items hard. p is estimated from all scores, see
+:func:`bayeseval.design.fitted_shares.fitted_shares`: from the score itself, the variance would
+be smaller where the score is further from one half by chance, and 0 and 100 % would have none.
 
 The column n alone does not show that a score is such a share: it may also count documents
 of BLEU or questions of F1. Score times n has to be a whole number, up to the precision of
@@ -28,6 +28,7 @@ from bayeseval import names
 from bayeseval._text import any_of, grouped, shorten
 from bayeseval._typing import Bools, Floats, Index
 from bayeseval.design.container import Term
+from bayeseval.design.fitted_shares import fitted_shares
 from bayeseval.design.noise import Noise
 from bayeseval.design.outcome import Outcome, half_unit
 from bayeseval.design.replicates import note_of_upper_bounds
@@ -72,6 +73,7 @@ def share_errors(records: Records, cells: CellTable) -> tuple[Floats, list[str]]
     averaged = (cells.n_seeds > 1) & ~(cells.seed.df > 0)
     runs = _Runs.from_records(records, cells)
     used: list[str] = []
+    shares, uppers = np.full(len(cells), np.nan), np.ones(len(cells))
     reasons: dict[str, list[str]] = {}
     task = cells.codes[names.TASK]
     for code in map(int, np.unique(task[candidate])):
@@ -95,12 +97,15 @@ def share_errors(records: Records, cells: CellTable) -> tuple[Floats, list[str]]
             reasons.setdefault(reason, []).append(label)
             continue
         share = np.bincount(runs.cell[rows], right / runs.n[rows], len(cells))[rows_of_task]
-        n = cells.n_items[rows_of_task]
-        smooth = (share / cells.n_rows[rows_of_task] * n + 0.5) / (n + 1.0)
-        se[rows_of_task] = unit.upper * np.sqrt(smooth * (1.0 - smooth) / n)
+        shares[rows_of_task] = share / cells.n_rows[rows_of_task]
+        uppers[rows_of_task] = unit.upper
         used.append(label)
     notes = []
     if used:
+        at = np.flatnonzero(np.isfinite(shares))
+        n = cells.n_items[at]
+        p = fitted_shares(shares[at], n, [cells.codes[factor][at] for factor in names.FACTORS])
+        se[at] = uppers[at] * np.sqrt(p * (1.0 - p) / n)
         notes.append(
             f"n: {grouped(int(np.isfinite(se).sum()))} scores of {shorten(used)} are shares of n "
             f"items, so they have known binomial standard errors; {_how_to_ignore_n()}"
