@@ -12,6 +12,7 @@ import xarray as xr
 import bayeseval
 from bayeseval import names
 from bayeseval.design import Design, build_design, restore_design
+from bayeseval.design.fitted_shares import fitted_shares
 from bayeseval.engines import SamplerSettings, load_engine
 from bayeseval.errors import DesignError
 from bayeseval.records import Records
@@ -57,6 +58,12 @@ def _in_order(frame: pd.DataFrame) -> pd.DataFrame:
     return Records.from_frame(frame, name="shares", units=(None, None)).table
 
 
+def _fitted(right: np.ndarray, n: int, frame: pd.DataFrame) -> np.ndarray:
+    """Shares of the cells of a frame, which test_fitted_shares.py is about."""
+    factors = [pd.factorize(frame[factor])[0] for factor in ("language", "model")]
+    return fitted_shares(right / n, np.full(len(frame), float(n)), factors)
+
+
 # Whose errors are known ----------------------------------------------------------------------
 
 
@@ -67,7 +74,7 @@ def test_the_binomial_error_of_a_share(upper: float) -> None:
     frame = _in_order(_table(right, 80, upper=upper))
     design = _design(frame, units=(0, upper))
     k = frame["score"].to_numpy() / upper * 80
-    p = (k + 0.5) / 81
+    p = _fitted(k, 80, frame)
     expected = upper * np.sqrt(p * (1 - p) / 80)
     assert design.se == pytest.approx(expected, rel=1e-9)
     assert design.known_sds["se"] == pytest.approx(expected, rel=1e-9)
@@ -126,7 +133,8 @@ def test_stated_numbers_of_right_items_decide() -> None:
     frame = _table(right, 2000, digits=1)
     assert _design(frame).se is None
     design = _design(frame.assign(k=right.ravel()))
-    p = (_in_order(frame.assign(k=right.ravel()))["k"].to_numpy() + 0.5) / 2001
+    ordered = _in_order(frame.assign(k=right.ravel()))
+    p = _fitted(ordered["k"].to_numpy(), 2000, ordered)
     assert design.se == pytest.approx(100 * np.sqrt(p * (1 - p) / 2000), rel=1e-9)
 
 
@@ -176,11 +184,13 @@ def test_items_of_several_seeds(pool: bool) -> None:
     design = _design(rows, spec)
     keys = ["model", "language"]
     cells = rows.groupby(keys)["score"]
-    p = (cells.mean().to_numpy() / 100 * 80 + 0.5) / 81
+    mean = cells.mean()
+    right = mean.to_numpy() / 100 * 80
+    p = _fitted(right, 80, mean.reset_index())
     se = 100 * np.sqrt(p * (1 - p) / 80)
     assert design.known_sds["se"] == pytest.approx(se, rel=1e-9)
     # Their mean is no share of 80 items: 80 p = k + 2/3.
-    assert (np.abs(p * 81 - 0.5 - np.round(p * 81 - 0.5)) > 0.3).sum() > 20
+    assert (np.abs(right - np.round(right)) > 0.3).sum() > 20
     seeds = 0.0 if pool else cells.var().to_numpy() / 3
     assert design.se == pytest.approx(np.sqrt(se**2 + seeds), rel=1e-9)
     if pool:
@@ -218,7 +228,7 @@ def test_items_behind_the_mean_of_seeds(columns: dict[str, float], used: bool, r
     notes = [note for note in design.notes if note.startswith("n not used for t:score")]
     assert [reason in note for note in notes] == ([] if used else [True])
     if used:
-        p = (means["score"].to_numpy() / 100 * 80 + 0.5) / 81
+        p = _fitted(means["score"].to_numpy() / 100 * 80, 80, means)
         assert design.se == pytest.approx(100 * np.sqrt(p * (1 - p) / 80), rel=1e-9)
 
 
