@@ -3,7 +3,7 @@
 A binomial variance p (1 - p) / n that is computed from the observed share of its own score is
 smaller where the score is further from one half by chance. Such scores get a larger weight, and
 weighted means are drawn away from one half, by about (2 p - 1) / n. With p from other scores of
-the language, the task and the model, the errors of weight and score are independent.
+the language, the task and the model, errors of weight and score are nearly independent.
 """
 
 from __future__ import annotations
