@@ -11,13 +11,14 @@ import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+import duckdb
 import pandas as pd
 
 # Where Debian puts the programs of each version, which are not on PATH.
@@ -181,3 +182,21 @@ def _listens(running: Server, server: subprocess.Popen[bytes]) -> bool:
         else:
             return True
     raise AssertionError(f"the server does not start: {said}")
+
+
+def writer(there: Server | Path) -> Callable[[pd.DataFrame, str], str]:
+    """Writes a frame into a table of a server, or of a DuckDB file in a folder; its address."""
+
+    def to_server(frame: pd.DataFrame, name: str) -> str:
+        assert isinstance(there, Server)
+        there.run(f'DROP TABLE IF EXISTS "{name}"')
+        return there.write(frame, name)
+
+    def to_file(frame: pd.DataFrame, name: str) -> str:
+        assert isinstance(there, Path)
+        with duckdb.connect(str(there / "rows.duckdb")) as connection:
+            connection.register("frame", frame)
+            connection.execute(f'CREATE OR REPLACE TABLE "{name}" AS SELECT * FROM frame')
+        return f"duckdb://{there / 'rows.duckdb'}?table={name}"
+
+    return to_server if isinstance(there, Server) else to_file

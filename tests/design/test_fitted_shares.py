@@ -40,7 +40,7 @@ def pulled(shares: Callable[..., Floats], p: Floats, n: float, n_tables: int) ->
 def test_weighted_means_are_not_drawn_away_from_one_half() -> None:
     p = np.full(FACTORS[0].size, 0.8)
     assert pulled(of_the_score, p, 50, 200) == pytest.approx((2 * 0.8 - 1) / 50, rel=0.1)
-    # A score has its share in the effects of its levels.
+    # Of the 240 scores, 19 effects take up a share of 0.08, in which each has its own chance.
     assert abs(pulled(fitted_shares, p, 50, 200)) < 0.15 * (2 * 0.8 - 1) / 50
 
 

@@ -236,6 +236,10 @@ def test_model_language_table_by_hand() -> None:
     assert list(dict.fromkeys(table["model"])) == list(ranking["model"])
     additive = model_language_table(with_derived(make_tree()))
     assert not additive["estimated"].any()
+    # All gaps of a model are the same there, up to rounding: languages stay in their order.
+    for _, own in additive.groupby("model", sort=False):
+        assert np.ptp(own["gap_mean"]) < 1e-10
+        assert list(own["language"]) == sorted(own["language"])
 
 
 def test_margin_is_one_percent_of_the_declared_range_or_as_asked() -> None:

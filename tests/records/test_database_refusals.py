@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import numpy as np
 import pandas as pd
 import pytest
@@ -15,7 +15,7 @@ import bayeseval as be
 from bayeseval.errors import InputError
 from bayeseval.readers.databases import Database, shown
 from bayeseval.records.report import TableError
-from tests.postgres import Server, programs, running_server
+from tests.postgres import Server, programs, running_server, writer
 from tests.records.reduced_tables import table
 
 if programs() is None:
@@ -43,18 +43,7 @@ def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(params=["PostgreSQL", "DuckDB"])
 def write(request: pytest.FixtureRequest, server: Server, tmp_path: Path) -> Write:
     """Writes a frame into the table `rows`; its address."""
-
-    def to_server(frame: pd.DataFrame) -> str:
-        server.run("DROP TABLE IF EXISTS rows")
-        return server.write(frame, "rows")
-
-    def to_file(frame: pd.DataFrame) -> str:
-        with duckdb.connect(str(tmp_path / "rows.duckdb")) as connection:
-            connection.register("frame", frame)
-            connection.execute("CREATE OR REPLACE TABLE rows AS SELECT * FROM frame")
-        return f"duckdb://{tmp_path / 'rows.duckdb'}?table=rows"
-
-    return to_server if request.param == "PostgreSQL" else to_file
+    return partial(writer(server if request.param == "PostgreSQL" else tmp_path), name="rows")
 
 
 def refusal(source: str | Path, **options: Any) -> str:
@@ -133,6 +122,25 @@ def _changed(frame: pd.DataFrame, column: str, row: int, value: float | None) ->
     frame = frame.reset_index(drop=True)
     frame.loc[frame.index[row], column] = value
     return frame
+
+
+LATE: dict[str, pd.DataFrame] = {
+    "a column that is empty later": _changed(
+        AVERAGED.assign(shots=AVERAGED["em"]), "shots", -1, None
+    ),
+    "a column with one value at first": _changed(AVERAGED.assign(shots=0.5), "shots", -1, None),
+}
+
+
+@pytest.mark.parametrize("name", LATE)
+def test_averages_are_those_of_the_columns_that_are_filled_throughout(
+    write: Write, tmp_path: Path, name: str
+) -> None:
+    frame = LATE[name]
+    frame.to_csv(tmp_path / "rows.csv", index=False)
+    words = refusal(tmp_path / "rows.csv")
+    assert "these are the averages of 'f1', 'em', which would not be read" in words
+    assert refusal(write(frame)) == words
 
 
 SCORES: dict[str, pd.DataFrame] = {

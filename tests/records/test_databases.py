@@ -21,7 +21,7 @@ from bayeseval.cli import main
 from bayeseval.errors import InputError, MissingDependencyError
 from bayeseval.readers.databases import Address, shown
 from bayeseval.records import reduce_replicates
-from tests.postgres import Server, programs, running_server
+from tests.postgres import Server, programs, running_server, writer
 from tests.records.test_out_of_core import assert_same, table
 
 if programs() is None:
@@ -60,18 +60,7 @@ def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(params=["PostgreSQL", "DuckDB"])
 def write(request: pytest.FixtureRequest, server: Server, tmp_path: Path) -> Write:
     """Writes a frame into a table of a new name; its address."""
-
-    def to_server(frame: pd.DataFrame, name: str) -> str:
-        server.run(f'DROP TABLE IF EXISTS "{name}"')
-        return server.write(frame, name)
-
-    def to_file(frame: pd.DataFrame, name: str) -> str:
-        with duckdb.connect(str(tmp_path / "rows.duckdb")) as connection:
-            connection.register("frame", frame)
-            connection.execute(f'CREATE OR REPLACE TABLE "{name}" AS SELECT * FROM frame')
-        return f"duckdb://{tmp_path / 'rows.duckdb'}?table={name}"
-
-    return to_server if request.param == "PostgreSQL" else to_file
+    return writer(server if request.param == "PostgreSQL" else tmp_path)
 
 
 def whole(frame: pd.DataFrame, tmp_path: Path, **options: Any) -> be.Records:

@@ -414,12 +414,14 @@ def test_what_is_not_known_of_reduced_rows_is_not_said(tmp_path: Path) -> None:
 
 
 def test_only_places_of_bootstrapped_scores_are_called_means(tmp_path: Path) -> None:
-    boots, single = rows("boot", 4), rows(None).assign(task="single")
-    single.loc[2, "score"] = 90.0
-    table = pd.concat([boots, single.drop_duplicates(["model", "language"])])
-    path = written(table.reset_index(drop=True), tmp_path / "rows.csv")
-    (far,) = (one for one in said(path, None) if "90" in one)
-    assert "the mean over" not in far
+    single = rows(None).drop_duplicates(["model", "language"]).assign(task="single")
+    for far in ("single", "t0"):
+        table = pd.concat([rows("boot", 4), single]).reset_index(drop=True)
+        cell = table["task"].eq(far) & table["model"].eq("m2") & table["language"].eq("en")
+        path = written(table.assign(score=table["score"].mask(cell, 5.0)), tmp_path / "rows.csv")
+        (found,) = (one for one in said(path, None, units=(0, None)) if "far from" in one)
+        assert f"task '{far}': 1 score far from the others" in found
+        assert ("the mean over its bootstrapped test sets" in found) == (far == "t0")
 
 
 AVERAGED = ITEMS.astype({"score": object})

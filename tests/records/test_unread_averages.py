@@ -18,7 +18,12 @@ from bayeseval.errors import InputError
 from bayeseval.readers.raw import RawTable, object_array
 from bayeseval.readers.scans import Engine, open_engine
 from bayeseval.readers.tabular import read_table
-from bayeseval.records.unread_averages import refuse_averages, refuse_averages_of_scan
+from bayeseval.records.unread_averages import (
+    ScannedRows,
+    refuse_averages,
+    refuse_averages_of,
+    unread_columns,
+)
 from tests.records.reduced_tables import MEMORY, WRITERS
 
 REFUSED = "these are the averages of"
@@ -152,5 +157,7 @@ def test_a_table_is_not_read_for_columns_that_say_nothing_of_its_scores(
     ) as engine:
         monkeypatch.setattr(Engine, "run", counted)
         used = ["model", "language", "item", "score"]
-        refuse_averages_of_scan(engine, engine.scans[0], theirs="score", used=used)
+        (scan,) = engine.scans
+        rows = ScannedRows(engine, scan, "score", unread_columns(scan.cells, used))
+        refuse_averages_of(rows, theirs="score")
     assert len(queries) == 1

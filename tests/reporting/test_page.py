@@ -223,6 +223,10 @@ def test_of_many_components_three_are_named_and_the_rest_summed() -> None:
     )
     short = summary._components(replace(facts, tables={"variance_components": table.head(4)}))
     assert "the term c 10 [8, 12] %" in short
+    errors = table.assign(component=["known_se", "model", "shared_items", "c", "d", "residual"])
+    known = summary._components(replace(facts, tables={"variance_components": errors}))
+    assert known.startswith("Known standard errors account for the largest share")
+    assert "the noise of shared test items 15 [13, 17] %" in known
 
 
 def test_long_names_are_cut_in_the_first_sentences_and_their_titles_are_whole() -> None:

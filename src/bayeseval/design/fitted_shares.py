@@ -18,7 +18,7 @@ from bayeseval._typing import Floats, Index
 
 __all__ = ["fitted_shares"]
 
-# Variances need no more digits.
+# Variances need no more digits of logits; tables in few pieces need few rounds.
 _ENOUGH: Final = 1e-4
 _MOST_ROUNDS: Final = 100
 
@@ -69,7 +69,7 @@ def fitted_shares(share: Floats, n: Floats, factors: Sequence[Index]) -> Floats:
     residual = own - fit
     left = 1.0 - n_free / len(own)
     beyond = float((precision * residual**2).sum() / left - len(own)) / float(precision.sum())
-    weight = max(beyond, 0.0) / (max(beyond, 0.0) + 1.0 / precision)
+    weight = 1.0 - 1.0 / (1.0 + max(beyond, 0.0) * precision)
     return np.asarray(expit(np.clip(fit + weight * residual, -most, most)))
 
 

@@ -22,6 +22,7 @@ __all__ = [
     "ReducedTable",
     "make_table",
     "object_array",
+    "rows_of",
     "with_constants",
     "without_line_feeds",
 ]
@@ -171,6 +172,11 @@ class ReducedTable(RawTable):
             lowest=self.lowest[positions],
             highest=self.highest[positions],
         )
+
+
+def rows_of(table: RawTable) -> npt.NDArray[np.int64]:
+    """How many rows of the file each row of a table stands for."""
+    return table.rows if isinstance(table, ReducedTable) else np.ones(len(table), dtype=np.int64)
 
 
 def object_array(values: Any) -> Cells:

@@ -7,7 +7,17 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
-__all__ = ["NUMBER", "Kind", "Scan", "has_control", "kind_of", "literal", "quoted", "stripped"]
+__all__ = [
+    "NUMBER",
+    "Kind",
+    "Scan",
+    "has_control",
+    "kind_of",
+    "literal",
+    "quoted",
+    "stripped",
+    "unit_label",
+]
 
 Kind = Literal["text", "whole", "float", "truth", "json", "nested", "other"]
 
@@ -180,6 +190,12 @@ def kind_of(name: str) -> Kind:
     if _FLOAT.fullmatch(name):
         return "float"
     return "truth" if name == "BOOLEAN" else "other"
+
+
+def unit_label(text: str, unit: str) -> str:
+    """SQL of the label of an item, or of a test set, which a spreadsheet may write as "1.0"."""
+    clean = stripped(f"nfc_normalize({text})")
+    return clean if unit == "item" else f"regexp_replace({clean}, '^(-?[0-9]+)\\.0+$', '\\1')"
 
 
 def stripped(text: str) -> str:

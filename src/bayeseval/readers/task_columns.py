@@ -13,7 +13,7 @@ from bayeseval._text import counted, shorten
 from bayeseval.errors import InputError
 from bayeseval.readers.columns import find_column
 from bayeseval.readers.lm_eval import name_notes
-from bayeseval.readers.raw import Column, Dropped, RawTable, ReducedTable, object_array
+from bayeseval.readers.raw import Column, Dropped, RawTable, object_array, rows_of
 from bayeseval.readers.task_names import NamedTask, UnknownTasksError, read_task_names
 from bayeseval.readers.typed import TypedCells
 
@@ -111,8 +111,7 @@ def _renamed(
     result = replace(table, columns=changed, derived=(*table.derived, *derived))
     if not out.any():
         return result
-    # Rows that were reduced while they were read stand for many.
-    n_rows = table.rows if isinstance(table, ReducedTable) else np.ones(len(table), dtype=np.int64)
+    n_rows = rows_of(table)
     counts = {task: 0 for task, one in named.items() if one is None}
     for place in np.flatnonzero(out):
         counts[texts[place]] += int(n_rows[place])

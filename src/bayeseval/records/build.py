@@ -15,7 +15,7 @@ from bayeseval._typing import Bools, Floats
 from bayeseval.errors import InputError, setting
 from bayeseval.languages.labels import unknown_labels
 from bayeseval.readers.columns import LABELS, REPLICATES, TABLE_COLUMNS, UNITS, columns_argument
-from bayeseval.readers.raw import Dropped, RawTable, ReducedTable
+from bayeseval.readers.raw import Dropped, RawTable, ReducedTable, rows_of
 from bayeseval.records.coded import combined_key
 from bayeseval.records.doubts import doubts_of_scores, errors_as_scores
 from bayeseval.records.duplicates import (
@@ -32,7 +32,7 @@ from bayeseval.records.merge_groups import is_reduced, merge_groups
 from bayeseval.records.merge_labels import merge_labels
 from bayeseval.records.moments import means_over_boots
 from bayeseval.records.number_columns import check_numbers, doubts_of_numbers, units_in_table
-from bayeseval.records.parts import Part, read_part, rows_of, same_partition, tasks_without_language
+from bayeseval.records.parts import Part, read_part, same_partition, tasks_without_language
 from bayeseval.records.placeholders import refuse_placeholders
 from bayeseval.records.report import LoadReport, TableError, Units
 from bayeseval.records.scales import (

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
-from operator import add, and_
+from operator import and_
 from typing import Any, Final
 
 import pandas as pd
 
 from bayeseval.readers.databases import Database
 from bayeseval.readers.scans import NUMBER
+from bayeseval.records.unread_averages import unread_columns
 
 __all__ = ["BITS", "STATES", "Queries", "cell_of"]
 
@@ -122,12 +123,11 @@ class Queries:
             found = found & ~self._cell("language").fill_null("").isin(list(without))
         return self.database.table.filter(found)
 
-    def unread_numbers(self, most: int) -> list[str]:
-        """The first columns that are not read and may hold numbers."""
-        table = self.database.table
-        kinds = {name: table[own].type() for name, own in self.columns.items()}
-        unread = [name for name in self.columns if name not in self.ours.values()]
-        return [n for n in unread if kinds[n].is_numeric() or kinds[n].is_string()][:most]
+    def unread_numbers(self) -> list[str]:
+        """The first columns that are not read, of these those that may hold numbers."""
+        unread = unread_columns(self.columns, self.ours.values())
+        kinds = {name: self.database.table[self.columns[name]].type() for name in unread}
+        return [n for n in unread if kinds[n].is_numeric() or kinds[n].is_string()]
 
     def numbers(self, names: Sequence[str]) -> Any:
         """Of every row with a score: the score `x`, and some columns `c0`, `c1`, ... as numbers."""
@@ -137,19 +137,6 @@ class Queries:
             x=self.score, **{f"c{i}": _number(cell) for i, cell in enumerate(cells)}
         )
         return rows.filter(rows.x.notnull())
-
-    def ranges(self, names: Sequence[str], averaged: Sequence[str]) -> Any:
-        """How far scores are at most from the mean of some columns, and what all columns hold.
-
-        `n` rows have a score, `n0` of them a number in the first column, from `low0` to `high0`.
-        """
-        rows = self.numbers(names)
-        columns = {name: rows[f"c{i}"] for i, name in enumerate(names)}
-        facts = {"n": rows.count(), "size": rows.x.abs().max()}
-        for i, column in enumerate(columns.values()):
-            facts |= {f"n{i}": column.count(), f"low{i}": column.min(), f"high{i}": column.max()}
-        mean = reduce(add, (columns[name] for name in averaged)) / len(averaged)
-        return rows.agg(**facts, apart=(mean - rows.x).abs().max())
 
     def groups(self) -> Any:
         """Labels of every group, and its number `gid`."""

@@ -18,7 +18,7 @@ from bayeseval.readers.databases import Database
 from bayeseval.readers.engine_errors import writing
 from bayeseval.readers.raw import RawTable, object_array
 from bayeseval.readers.scans import Engine, Scan, literal, typed_scan
-from bayeseval.readers.sql_texts import has_control, stripped
+from bayeseval.readers.sql_texts import has_control, unit_label
 from bayeseval.records.cells import clean_labels, parse_numbers
 from bayeseval.records.database_queries import STATES, Queries
 from bayeseval.records.partials import Partials
@@ -305,9 +305,7 @@ def _numbered_units(rows: DatabaseRows) -> dict[int, int]:
             f"{source}, column {column!r}: some {unit}s are texts of blanks; write NULL where a row"
             f" has no {unit}"
         )
-    clean = stripped("nfc_normalize(raw)")
-    if unit != "item":
-        clean = f"regexp_replace({clean}, '^(-?[0-9]+)\\.0+$', '\\1')"
+    clean = unit_label("raw", unit)
     same = rows.table(
         "SELECT code, first FROM (SELECT code, min(code) OVER (PARTITION BY clean) AS first "
         f"FROM (SELECT code, {clean} AS clean FROM units)) WHERE code <> first"

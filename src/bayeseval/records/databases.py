@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import reduce
+from operator import add
 from typing import Any, Final
 
 import numpy as np
 
 from bayeseval._text import grouped
-from bayeseval._typing import Progress
+from bayeseval._typing import Floats, Progress
 from bayeseval.errors import InputError, argument
 from bayeseval.readers.columns import UNITS, missing_columns, resolve_columns
 from bayeseval.readers.databases import Address, Database, open_database
@@ -26,7 +28,7 @@ from bayeseval.records.report import TableError
 from bayeseval.records.row_groups import not_reduced
 from bayeseval.records.row_tables import RowGroups
 from bayeseval.records.settings import TableMapping
-from bayeseval.records.unread_averages import refuse_averages
+from bayeseval.records.unread_averages import refuse_averages_of
 
 __all__ = ["Found", "database_tables"]
 
@@ -34,10 +36,6 @@ __all__ = ["Found", "database_tables"]
 _ENGINE: Final = 4
 _WHOLE: Final = 8
 _SAMPLE: Final = 100
-# Whether scores are averages is asked of all rows where it is so in the first ones; up to rounding.
-_FIRST_ROWS: Final = 1_000
-_MOST_AVERAGED: Final = 50
-_ROUNDED: Final = 1e-3
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,7 +88,8 @@ def database_tables(
         keys = tuple(our for our in ours if our not in ("score", unit))
         queries = Queries(database, columns, ours, keys, unit, tuple(settings.missing))
         if "score" not in settings.columns:
-            _refuse_averages(queries, progress)
+            rows = _Rows(queries, queries.unread_numbers(), progress)
+            refuse_averages_of(rows, theirs=ours["score"])
         groups = group_database_rows(queries, engine, partials, progress=progress)
         yield Found(name, groups.tables, groups, (groups.summary,))
 
@@ -123,33 +122,47 @@ def _first_rows(database: Database, columns: Mapping[str, str]) -> RawTable:
     return make_table(database.source, "row", range(1, len(rows) + 1), cells)
 
 
-def _refuse_averages(queries: Queries, progress: Progress | None) -> None:
-    """Refuse scores that are the averages of columns that are not read, as in memory."""
-    database, names = queries.database, queries.unread_numbers(_MOST_AVERAGED)
-    if len(names) < 2:
-        return
+@dataclass(frozen=True, eq=False)
+class _Rows:
+    """As :class:`bayeseval.records.unread_averages.ScoredRows`, of a table in a database."""
 
-    def waiting() -> None:
-        if progress is not None:
-            progress("looking for averages", 0, 1, database.name)
+    queries: Queries
+    names: Sequence[str]
+    progress: Progress | None
 
-    rows = database.rows(queries.numbers(names).limit(_FIRST_ROWS), waiting=waiting)
-    cells = {name: [row[f"c{i}"] for row in rows] for i, name in enumerate(names)}
-    sample = make_table(database.source, "row", range(1, len(rows) + 1), cells.items())
-    score = np.array([row["x"] for row in rows], dtype=np.float64)
-    try:
-        refuse_averages(sample, score, theirs=queries.ours["score"], used=set())
-    except TableError:
-        averaged = [n for n, c in cells.items() if None not in c and len(set(c)) > 1]
-        facts = database.rows(queries.ranges(names, averaged), waiting=waiting)[0]
-        of_all_rows = [
-            name
-            for i, name in enumerate(names)
-            if facts[f"n{i}"] == facts["n"] and facts[f"low{i}"] < facts[f"high{i}"]
+    @property
+    def source(self) -> str:
+        return self.queries.database.source
+
+    def _asked(self, query: Any) -> list[dict[str, Any]]:
+        return self.queries.database.rows(query, waiting=self._waiting)
+
+    def _waiting(self) -> None:
+        if self.progress is not None:
+            self.progress("looking for averages", 0, 1, self.queries.database.name)
+
+    def first(self, most: int) -> Floats:
+        rows = self._asked(self.queries.numbers(self.names).limit(most))
+        cells = [[row["x"], *(row[f"c{i}"] for i in range(len(self.names)))] for row in rows]
+        return np.array(cells, dtype=np.float64).reshape(len(rows), 1 + len(self.names))
+
+    def varied(self, columns: Sequence[int]) -> Sequence[bool]:
+        rows = self.queries.numbers(self.names)
+        facts: dict[str, Any] = {"n": rows.count()}
+        for i in columns:
+            own = rows[f"c{i}"]
+            facts |= {f"n{i}": own.count(), f"low{i}": own.min(), f"high{i}": own.max()}
+        (found,) = self._asked(rows.agg(**facts))
+        return [
+            found[f"n{i}"] == found["n"] and found[f"low{i}"] < found[f"high{i}"] for i in columns
         ]
-        # Of all rows, other columns may be averaged, or none.
-        if of_all_rows == averaged and facts["apart"] <= _ROUNDED * facts["size"]:
-            raise
+
+    def apart(self, columns: Sequence[int]) -> tuple[float, float]:
+        rows = self.queries.numbers(self.names)
+        mean = reduce(add, (rows[f"c{i}"] for i in columns)) / len(columns)
+        apart, size = (mean - rows.x).abs().max(), rows.x.abs().max()
+        (found,) = self._asked(rows.agg(apart=apart, size=size))
+        return found["apart"], found["size"]
 
 
 def _selected(database: Database, columns: Mapping[str, str]) -> Any:

@@ -21,7 +21,7 @@ from bayeseval.readers.columns import (
     missing_columns,
     resolve_columns,
 )
-from bayeseval.readers.raw import Changed, Column, Dropped, RawTable, ReducedTable
+from bayeseval.readers.raw import Changed, Column, Dropped, RawTable, ReducedTable, rows_of
 from bayeseval.readers.typed import TypedCells
 from bayeseval.records.cells import clean_labels, empty_cells, parse_numbers
 from bayeseval.records.coded import Coded, combined_key
@@ -34,7 +34,6 @@ __all__ = [
     "Part",
     "read_part",
     "replicate_labels",
-    "rows_of",
     "same_partition",
     "tasks_without_language",
     "without_fraction",
@@ -234,11 +233,6 @@ def read_part(table: RawTable, *, columns: Mapping[str, str | None]) -> Part:
         dropped=tuple(reader.dropped),
         notes=tuple(reader.notes),
     )
-
-
-def rows_of(table: RawTable) -> npt.NDArray[np.int64]:
-    """How many rows of the file each row stands for."""
-    return table.rows if isinstance(table, ReducedTable) else np.ones(len(table), dtype=np.int64)
 
 
 def _drop_empty_rows(reader: _PartReader) -> None:

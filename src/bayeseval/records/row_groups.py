@@ -20,7 +20,7 @@ from bayeseval.readers.columns import (
 from bayeseval.readers.numbered import with_file_numbers, with_models_of_folders
 from bayeseval.readers.raw import Changed, RawTable, make_table, with_constants
 from bayeseval.readers.scans import Engine, Scan, literal
-from bayeseval.readers.sql_texts import has_control, stripped
+from bayeseval.readers.sql_texts import has_control, stripped, unit_label
 from bayeseval.records.partials import Partials
 from bayeseval.records.parts import NOTED_LABELS
 from bayeseval.records.report import TableError
@@ -35,7 +35,7 @@ from bayeseval.records.row_queries import (
 )
 from bayeseval.records.row_reading import Reading, listed
 from bayeseval.records.row_tables import RowGroups, place_files, put_together
-from bayeseval.records.unread_averages import refuse_averages_of_scan
+from bayeseval.records.unread_averages import ScannedRows, refuse_averages_of, unread_columns
 
 __all__ = ["group_rows", "not_reduced", "read_columns"]
 
@@ -94,7 +94,10 @@ def read_columns(
             sample = with_constants(_sample(engine, scan), constants)
             raise TableError(missing_columns(found, sample.columns, source=scan.source))
         if "score" not in explicit:
-            refuse_averages_of_scan(engine, scan, theirs=ours["score"], used=[*ours.values()])
+            unread = unread_columns(scan.cells, ours.values())
+            refuse_averages_of(
+                ScannedRows(engine, scan, ours["score"], unread), theirs=ours["score"]
+            )
         rows.append(TableRows(file, scan, ours, stub.derived))
     return _with_shared(rows, explicit), notes
 
@@ -247,9 +250,7 @@ def _dictionary(reading: Reading, unit: str) -> str:
     for one in reading.files if wrong else ():
         if unit in one.ours:
             refuse_label(engine, one, unit, wrong[0]["raw"])
-    clean = stripped("nfc_normalize(raw)")
-    if unit != "item":
-        clean = f"regexp_replace({clean}, '^(-?[0-9]+)\\.0+$', '\\1')"
+    clean = unit_label("raw", unit)
     engine.execute(
         "CREATE TEMP TABLE dictionary AS SELECT raw, "
         "CAST(dense_rank() OVER (ORDER BY clean) - 1 AS UINTEGER) AS code FROM "

@@ -29,6 +29,7 @@ __all__ = [
     "Locator",
     "TableRows",
     "aggregates_among",
+    "cleaned",
     "grouping",
     "keyed_rows",
     "python_cell",
@@ -162,12 +163,17 @@ def keyed_rows(
     return f"SELECT r.*, d.code FROM ({inner}) r LEFT JOIN dictionary d ON r.raw = d.raw"
 
 
+def cleaned(text: object) -> str:
+    """A text of the engine as it is read as a label; nothing for what is no text."""
+    return unicodedata.normalize("NFC", text).strip() if isinstance(text, str) else ""
+
+
 def aggregates_among(labels: Iterable[str | None]) -> list[str]:
     """Those labels of languages, as files have them, whose rows are left out as averages."""
     return [
         label
         for label in dict.fromkeys(labels)
-        if label is not None and is_aggregate(unicodedata.normalize("NFC", label).strip())
+        if label is not None and is_aggregate(cleaned(label))
     ]
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Sequence
 from typing import Final
 
@@ -17,7 +16,7 @@ from bayeseval.records.duplicates import refuse_duplicates
 from bayeseval.records.parts import Part, without_fraction
 from bayeseval.records.report import TableError
 from bayeseval.records.row_cells import RowCells, same_group
-from bayeseval.records.row_queries import keyed_rows, python_cell
+from bayeseval.records.row_queries import cleaned, keyed_rows, python_cell
 from bayeseval.records.stack import Stack, encode
 
 __all__ = ["refuse_repeats"]
@@ -140,7 +139,7 @@ def _repeated_rows(cells: RowCells) -> Stack:
         labels |= {name: _coded([texts[i] for i in record]) for name, texts in replicates.items()}
         if groups.unit is not None and cells.labelled.any():
             labels[groups.unit] = _coded(
-                [without_fraction(_clean(text), groups.unit) for text in rows["unit"]]
+                [without_fraction(cleaned(text), groups.unit) for text in rows["unit"]]
             )
         table = _raw_rows(cells, place, rows["n"].tolist())
         columns = {**used, **one.ours}
@@ -157,7 +156,7 @@ def _repeated_rows(cells: RowCells) -> Stack:
                 notes=(),
             )
         )
-        written += [_clean(text) for text in rows["written"]]
+        written += [cleaned(text) for text in rows["written"]]
     stack = Stack(parts)
     stack.written = _coded(written)
     return stack
@@ -171,10 +170,6 @@ def _labels(texts: pd.Series, codes: np.ndarray) -> list[str]:
 def _coded(labels: Sequence[str]) -> Coded:
     codes, levels = pd.factorize(object_array(labels))
     return Coded.of(codes.astype(np.int64), [str(level) for level in levels])
-
-
-def _clean(text: object) -> str:
-    return unicodedata.normalize("NFC", text).strip() if isinstance(text, str) else ""
 
 
 def _raw_rows(cells: RowCells, place: int, rows: Sequence[int]) -> RawTable:

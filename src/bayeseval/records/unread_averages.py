@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Final
+from collections.abc import Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +17,13 @@ from bayeseval.readers.scans import Engine, Scan
 from bayeseval.records.cells import all_numbers
 from bayeseval.records.report import TableError
 
-__all__ = ["refuse_averages", "refuse_averages_of_scan"]
+__all__ = [
+    "ScannedRows",
+    "ScoredRows",
+    "refuse_averages",
+    "refuse_averages_of",
+    "unread_columns",
+]
 
 # Averages are told from scores by what they equal: in so many rows, up to rounding.
 _FEWEST: Final = 3
@@ -47,7 +54,7 @@ def refuse_averages(table: RawTable, score: Floats, *, theirs: str, used: set[st
     if len(table) < _FEWEST:
         return
     columns = {}
-    for name in [name for name in table.columns if name not in used][:_MOST_AVERAGED]:
+    for name in unread_columns(table.columns, used):
         # What is text or empty somewhere is no score of every row.
         numbers = all_numbers(table.columns[name])
         if numbers is not None and np.ptp(numbers) > 0.0:
@@ -56,52 +63,110 @@ def refuse_averages(table: RawTable, score: Floats, *, theirs: str, used: set[st
         raise _problem(table.source, theirs, [*columns])
 
 
-def refuse_averages_of_scan(
-    engine: Engine, scan: Scan, *, theirs: str, used: Sequence[str]
-) -> None:
-    """As :func:`refuse_averages`, of a table that the engine reads.
+class ScoredRows(Protocol):
+    """Rows with a score that are not in memory, and their columns that are not read.
+
+    The methods number the columns by their places in `names`.
+    """
+
+    @property
+    def source(self) -> str:
+        """What a message calls the table."""
+
+    @property
+    def names(self) -> Sequence[str]:
+        """Columns that are not read."""
+
+    def first(self, most: int) -> Floats:
+        """Score and columns of the first rows, shape (n_rows, 1 + n_names); NaN for no number."""
+
+    def varied(self, columns: Sequence[int]) -> Sequence[bool]:
+        """Whether columns have a number in every row, and not the same in all."""
+
+    def apart(self, columns: Sequence[int]) -> tuple[float, float]:
+        """Largest distance of a score from the mean of columns; largest absolute score."""
+
+
+@dataclass(frozen=True, eq=False)
+class ScannedRows:
+    """As :class:`ScoredRows`, of a table that the engine reads."""
+
+    engine: Engine
+    scan: Scan
+    score: str
+    names: Sequence[str]
+
+    @property
+    def source(self) -> str:
+        """The file."""
+        return self.scan.source
+
+    @property
+    def _rows(self) -> str:
+        numbers = ", ".join(
+            f"{self.scan.number(name)} AS c{i}" for i, name in enumerate(self.names)
+        )
+        rows = f"SELECT {self.scan.number(self.score)} AS x, {numbers} FROM {self.scan.relation}"
+        return f"(SELECT * FROM ({rows}) WHERE x IS NOT NULL)"
+
+    def _asked(self, sql: str) -> Any:
+        return self.engine.run(sql, source=self.source).to_pandas().astype(float).to_numpy()
+
+    def first(self, most: int) -> Floats:
+        """Score and columns of the first rows."""
+        return np.asarray(self._asked(f"SELECT * FROM {self._rows} LIMIT {most}"))
+
+    def varied(self, columns: Sequence[int]) -> Sequence[bool]:
+        """Whether columns have a number in every row, and not the same in all."""
+        facts = ", ".join(
+            f"coalesce(count(c{i}) = count(*) AND min(c{i}) < max(c{i}), false) AS c{i}"
+            for i in columns
+        )
+        return [bool(one) for one in self._asked(f"SELECT {facts} FROM {self._rows}")[0]]
+
+    def apart(self, columns: Sequence[int]) -> tuple[float, float]:
+        """Largest distance of a score from the mean of columns; largest absolute score."""
+        mean = f"({' + '.join(f'c{i}' for i in columns)}) / {len(columns)}"
+        apart, size = self._asked(
+            f"SELECT max(abs({mean} - x)) AS apart, max(abs(x)) AS size FROM {self._rows}"
+        )[0]
+        return float(apart), float(size)
+
+
+def unread_columns(columns: Iterable[str], used: Container[str]) -> list[str]:
+    """The columns among which averaged ones are looked for."""
+    return [name for name in columns if name not in used][:_MOST_AVERAGED]
+
+
+def refuse_averages_of(rows: ScoredRows, *, theirs: str) -> None:
+    """As :func:`refuse_averages`, of rows that are not in memory.
 
     Parameters
     ----------
-    engine : Engine
-    scan : Scan
+    rows : ScoredRows
     theirs : str
         The column of the scores.
-    used : sequence of str
-        Columns that are read.
 
     Raises
     ------
     TableError
     """
-    unread = [name for name in scan.cells if name not in used][:_MOST_AVERAGED]
-    if len(unread) < 2:
+    if len(rows.names) < 2:
         return
-    numbers = ", ".join(f"{scan.number(name)} AS c{i}" for i, name in enumerate(unread))
-    rows = f"SELECT {scan.number(theirs)} AS x, {numbers} FROM {scan.relation}"
-    scored = f"SELECT * FROM ({rows}) WHERE x IS NOT NULL"
-    first = engine.run(f"{scored} LIMIT {_FIRST_ROWS}", source=scan.source).to_pandas()
+    first = rows.first(_FIRST_ROWS)
     if len(first) < _FEWEST:
         return
+    score, columns = first[:, 0], first[:, 1:]
     # What is empty here is no score of every row; most tables have too few columns left.
-    columns = first.astype(float).dropna(axis="columns")
-    score, filled = columns.pop("x").to_numpy(), [*columns]
-    if len(filled) < 2 or not _may_be_averages(columns.to_numpy(), score):
+    filled = np.flatnonzero(~np.isnan(columns).any(axis=0)).tolist()
+    if len(filled) < 2 or not _may_be_averages(columns[:, filled], score):
         return
-    facts = ", ".join(
-        f"coalesce(count({c}) = count(*) AND min({c}) < max({c}), false) AS {c}" for c in filled
-    )
-    known = engine.run(f"SELECT {facts} FROM ({scored})", source=scan.source)
-    kept = [c for c in filled if known[c][0].as_py()]
+    kept = [i for i, varies in zip(filled, rows.varied(filled), strict=True) if varies]
     if len(kept) < 2:
         return
-    mean = f"({' + '.join(kept)}) / {len(kept)}"
-    apart = engine.run(
-        f"SELECT max(abs({mean} - x)) AS apart, max(abs(x)) AS size FROM ({scored})",
-        source=scan.source,
-    )
-    if apart["apart"][0].as_py() <= _ROUNDED * apart["size"][0].as_py():
-        raise _problem(scan.source, theirs, [unread[int(c[1:])] for c in kept])
+    apart, size = rows.apart(kept)
+    if apart <= _ROUNDED * size:
+        raise _problem(rows.source, theirs, [rows.names[i] for i in kept])
 
 
 def _are_averages(columns: Mapping[str, npt.NDArray[np.float64]], score: Floats) -> bool:

@@ -189,9 +189,9 @@ def _components(facts: Facts) -> Section | None:
     unit = "logit scale" if logit else facts.unit
     shares = table[table["share_mean"].notna()].reset_index(drop=True)
     texts = interval_texts(shares, "share", digits=0, scale=100.0)
-    # Rows of their own for known noise are not in the residual.
-    has_noise = table["component"].isin(("known_se", "replicates", "shared_items")).any()
-    noise = "" if has_noise else ", the noise of single scores included"
+    sentence = residual_sentence(table, _sources(facts))
+    # Errors that have rows of their own are not in the residual.
+    noise = "" if sentence else ", the noise of single scores included"
     chart = Chart(
         "components-chart",
         "Share of every component in the variance of scores",
@@ -220,7 +220,6 @@ def _components(facts: Facts) -> Section | None:
         csv="tables/variance_components.csv",
     )
     blocks: list[Chart | Grid | Text] = [chart, grid] if len(shares) > 1 else [grid]
-    sentence = residual_sentence(table, _sources(facts))
     if sentence:
         blocks.append(Text([sentence]))
     return Section("components", "Variance components", blocks)
