@@ -8,7 +8,7 @@ import pytest
 
 from bayeseval._typing import Bools, Floats
 from bayeseval.design import Design, build_design
-from bayeseval.design.test_sets import _over_pairs, _shrunk
+from bayeseval.design.test_sets import _over_pairs
 from bayeseval.records import Records, reduce_replicates
 from bayeseval.spec import load_spec
 
@@ -100,24 +100,6 @@ def test_a_model_with_few_items_leaves_the_noise_of_others() -> None:
     assert (errors_from((pooled, pooled), [t["record"] for t in tables], few) > 5).all()
 
 
-def test_cells_that_differ_by_chance_have_one_variance() -> None:
-    rng = np.random.default_rng(0)
-    task, use, df = np.zeros(200, dtype=np.int64), np.ones(200, dtype=np.bool_), np.full(200, 7.0)
-    alike = rng.chisquare(df) / df
-    drawn = _shrunk(alike, df, task, use)
-    assert drawn.mean() == pytest.approx(alike.mean(), rel=1e-12)
-    assert drawn.std() < 0.5 * alike.std()
-    # Negative control: variances from 1 to 25 stay apart, and 0 does not remain 0.
-    different = np.where(np.arange(200) < 100, 1.0, 25.0) * alike
-    different[0] = 0.0
-    apart = _shrunk(different, df, task, use)
-    assert apart[100:].mean() > 10 * apart[1:100].mean()
-    assert 0.0 < apart[0] < 5.0
-    # A cell without replicates has the mean of its task.
-    use[5] = False
-    assert _shrunk(alike, np.where(use, df, 0.0), task, use)[5] == pytest.approx(alike[use].mean())
-
-
 def test_sums_over_pairs_equal_loops() -> None:
     rng = np.random.default_rng(2)
     level = rng.integers(0, 5, size=30)
@@ -131,19 +113,23 @@ def test_sums_over_pairs_equal_loops() -> None:
         assert found[one] == pytest.approx(expected, rel=1e-12, abs=1e-12)
 
 
-def test_all_right_answers_are_not_exact() -> None:
-    """A cell without any error in its items still has noise, as the others of its task have."""
+def test_a_model_whose_answers_are_all_right_is_not_exact() -> None:
+    """A cell without any error in its items still has noise; that of one cell is as its likes'."""
     rng = np.random.default_rng(3)
-    rows = [
-        {"model": m, "language": one, "task": "t", "item": i}
-        | {"score": 1.0 if (m, one) == ("a", "x") else float(rng.random() < 0.6)}
-        for m in "abc"
-        for one in "xyz"
-        for i in range(50)
-    ]
-    records = Records.from_frame(pd.DataFrame(rows), name="t")
-    design = build_design(records, load_spec("additive"))
-    total = np.sum(list(parts_of(design).values()), axis=0)
-    assert reduce_replicates(records).mean[0] == 1.0
+    labels = [(m, one, i) for m in "abc" for one in "xyz" for i in range(50)]
+    frame = pd.DataFrame(labels, columns=["model", "language", "item"]).assign(task="t")
+    drawn = (rng.random(len(frame)) < 0.6).astype(float)
+
+    def variances(right: pd.Series) -> Floats:
+        scores = frame.assign(score=np.where(right, 1.0, drawn))
+        records = Records.from_frame(scores, name="t")
+        assert reduce_replicates(records).mean[0] == 1.0
+        parts = parts_of(build_design(records, load_spec("additive")))
+        return np.asarray(np.sum(list(parts.values()), axis=0))
+
     # With p = 1 / n of another answer, of which there was none, the variance would be p / n.
-    assert 0.25 / 50**2 < total[0] < 4.0 / 50**2 < total[1:].min()
+    whole_model = variances(frame["model"] == "a")
+    assert (whole_model[:3] > 0.25 / 50**2).all()
+    assert whole_model[:3].max() < 4.0 / 50**2 < whole_model[3:].min()
+    one_cell = variances((frame["model"] == "a") & (frame["language"] == "x"))
+    assert 0.1 / 50 < one_cell[0] < one_cell[1:].min() < one_cell.max() < 0.3 / 50

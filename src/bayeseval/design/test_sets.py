@@ -14,10 +14,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
-from scipy import special
 
 from bayeseval import names
 from bayeseval._typing import Bools, Floats, Index
+from bayeseval.design.cell_variances import by_margins, mean_by_task, ratio
 from bayeseval.design.container import Term
 from bayeseval.design.noise import Noise
 from bayeseval.records import BootVariance, CellTable, ItemVariance
@@ -38,6 +38,7 @@ _SHARED: tuple[tuple[str, tuple[str, ...]], ...] = (
 )
 # From the part that fewest cells share to the one that most share.
 _PARTS = ("model_task", "language_task", "task")
+_WITHIN_TASK: tuple[names.Factor, ...] = (names.LANGUAGE, names.MODEL)
 
 
 def add_test_sets(
@@ -128,19 +129,19 @@ def _add_items(
     use = np.isfinite(items.se) & ~has_error
     if not use.any():
         return noise, nothing
-    task = cells.codes[names.TASK]
+    task, others = cells.codes[names.TASK], [cells.codes[name] for name in _WITHIN_TASK]
     crossed = use & (cells.cross.df > 0)
     interaction = np.where(crossed, cells.cross.mean_square / np.maximum(cells.n_seeds, 1.0), 0.0)
     own = np.maximum(items.se**2 - interaction, 0.0)
     shared, unshared = {part: np.zeros(len(cells)) for part in _PARTS}, own
     if pool:
         n = np.where(use, cells.n_items, 1.0)
-        variance = _shrunk(items.se**2 * n, n - 1.0, task, use) / n
+        variance = by_margins(items.se**2 * n, n - 1.0, task, others, use) / n
         means = {part: np.nan_to_num(getattr(items, part)) for part in ("record", *_PARTS)}
         n_tasks = len(items.task)
-        off = _mean_by_task(interaction, task, use, n_tasks)
-        typical = _mean_by_task(variance, task, use, n_tasks)
-        left = _ratio(np.maximum(typical - off, 0.0), typical)
+        off = mean_by_task(interaction, task, use, n_tasks)
+        typical = mean_by_task(variance, task, use, n_tasks)
+        left = ratio(np.maximum(typical - off, 0.0), typical)
         means = _subtract(means, off)
         whole = np.where(crossed, left[task] * variance, variance)
         shared, unshared = _by_cell(means, left[task] * variance, n, cells, use, whole)
@@ -169,12 +170,13 @@ def _divide_boots(
     crossed = cells.cross.df > 0
     interaction = np.where(crossed, cells.boot.interaction * cells.cross.mean_square, 0.0)
     use = cells.boot.df > 0
-    own = np.minimum(_mean_by_task(interaction, task, use, n_tasks), means["record"])
-    variance = _shrunk(cells.boot.mean_square, cells.boot.df, task, use)
+    own = np.minimum(mean_by_task(interaction, task, use, n_tasks), means["record"])
+    others = [cells.codes[name] for name in _WITHIN_TASK]
+    variance = by_margins(cells.boot.mean_square, cells.boot.df, task, others, use)
     total = common + means["record"]
-    variance = _ratio(total - own, total)[task] * variance
+    variance = ratio(total - own, total)[task] * variance
     shared, alone = _by_cell(means, variance, np.ones(len(cells)), cells, use, variance)
-    left = _ratio(alone, variance)
+    left = ratio(alone, variance)
     sources = tuple(
         replace(source, share=np.where(common[task] > 0.0, left, 1.0) * source.share)
         if source.name == "boot"
@@ -235,21 +237,21 @@ def _by_cell(
             of_pairs, n_pairs, place, _ = sums[part]
             total += sign * np.bincount(place, of_pairs, n_tasks)
             count += sign * np.bincount(place, n_pairs, n_tasks)
-        alone = _mean_by_task(variance, task, use, n_tasks)
-        return np.where(count > 0.5, _ratio(np.maximum(total, 0.0), count), alone)
+        alone = mean_by_task(variance, task, use, n_tasks)
+        return np.where(count > 0.5, ratio(np.maximum(total, 0.0), count), alone)
 
     different = mean(("task", 1), ("language_task", -1), ("model_task", -1))
-    rho_task = _ratio(means["task"], different)
+    rho_task = ratio(means["task"], different)
     shared, of_record = {"task": means["task"][task]}, 1.0 - rho_task
     for part in ("language_task", "model_task"):
         of_pairs, n_pairs, place, level = sums[part]
         typical = mean((part, 1))
-        rho = np.maximum(_ratio(means["task"] + means[part], typical), rho_task)
+        rho = np.maximum(ratio(means["task"] + means[part], typical), rho_task)
         single = np.bincount(level[use], variance[use], len(place))
         measured = np.bincount(level[use], minlength=len(place))
         own = np.where(
             n_pairs > 0.5,
-            _ratio(of_pairs, n_pairs),
+            ratio(of_pairs, n_pairs),
             np.where(measured > 0, single, typical[place]),
         )
         beyond = rho[place] * own - means["task"][place]
@@ -275,39 +277,6 @@ def _over_pairs(sd: Floats, size: Floats, level: Index, n_levels: int) -> tuple[
     after = start[end[level]] - start[1:]
     of_pairs = np.asarray(np.bincount(level, sd / size * after, n_levels), dtype=np.float64)
     return of_pairs, count * (count - 1) / 2.0
-
-
-def _shrunk(square: Floats, df: Floats, task: Index, use: Bools) -> Floats:
-    """Mean squares of cells drawn towards those of their task; the mean where there is none.
-
-    The log of a mean square has the sampling variance trigamma(df / 2); what logs vary by beyond
-    that is how much cells differ, and the weight of each cell is its share (an empirical Bayes
-    estimate as that of Smyth 2004). The mean over the task stays.
-    """
-    n_tasks, has = int(task.max()) + 1, use & (df > 0)
-    mean = _mean_by_task(square, task, has, n_tasks)[task]
-    half = np.where(has, df, 1.0) / 2.0
-    # Outcomes that are all alike have a variance as well; 2 / df of the mean stands in for their 0.
-    value = np.where(square > 0.0, square, np.minimum(1.0 / half, 1.0) * mean)
-    known = has & (mean > 0.0)
-    log = np.log(np.where(known, value, 1.0)) - special.digamma(half) + np.log(half)
-    error = special.polygamma(1, half)
-    off = log - _mean_by_task(log, task, known, n_tasks)[task]
-    between = np.maximum(_mean_by_task(off**2 - error, task, known, n_tasks), 0.0)[task]
-    drawn = np.exp(_ratio(between, between + error) * off)
-    of_mean = _mean_by_task(drawn, task, known, n_tasks)[task]
-    return np.where(known, mean * _ratio(drawn, of_mean), mean)
-
-
-def _ratio(above: Floats, below: Floats) -> Floats:
-    """The quotient, 0 where nothing stands below."""
-    return np.divide(above, below, out=np.zeros(len(below)), where=below > 0.0)
-
-
-def _mean_by_task(values: Floats, task: Index, use: Bools, n_tasks: int) -> Floats:
-    """Mean over the cells in use of each task; 0 without any."""
-    count = np.bincount(task[use], minlength=n_tasks)
-    return np.asarray(np.bincount(task[use], values[use], n_tasks) / np.maximum(count, 1))
 
 
 def _subtract(parts: Mapping[str, Floats], total: Floats) -> dict[str, Floats]:
