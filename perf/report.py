@@ -187,14 +187,19 @@ def sections() -> str:
 
 
 def said(table: pd.DataFrame) -> str:
-    """Two lines under a table: how it was measured, and on which machine."""
+    """Two lines under a table: how it was measured, and on which machines."""
     runs = table[list(_ORIGIN)].drop_duplicates().astype(str).to_numpy()
     origin = "; ".join(
         f"`{command}`, commit {commit[:7]}, {date}" for command, commit, date in runs
     )
     first = table.drop(columns=list(_ORIGIN)).iloc[0]
     columns = dropwhile(lambda column: column != "cores", first.index)
-    machine = ", ".join(f"{column} {first[column]}" for column in columns)
+    machine = ", ".join(
+        f"{column} {' or '.join(table[column].astype(str).unique())}"
+        if column == "processor"
+        else f"{column} {first[column]}"
+        for column in columns
+    )
     return f"Measured: {origin}.\n\nMachine: {machine}."
 
 
