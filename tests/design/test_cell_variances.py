@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from bayeseval._typing import Bools, Floats, Index
-from bayeseval.design.cell_variances import by_margins
+from bayeseval.design.cell_variances import by_margins, of_items
+from bayeseval.design.fitted_shares import fitted_shares
+from bayeseval.records import CellTable, Records, item_variance, reduce_replicates
 
 LANGUAGES, TASKS = 10, 3
 # Shares of correct items of six models, alike in all languages and tasks.
@@ -111,3 +114,41 @@ def test_weights_do_not_follow_the_chance_of_scores() -> None:
     own = errors_of_means(n_tables=200, pooled=False)
     assert own.mean(axis=0)[-1] > 3.0
     assert np.mean(np.abs(own) < 1.96) < 0.7
+
+
+def table_of_items(right: float, *, half: float = 0.0) -> tuple[CellTable, Floats]:
+    """Cells and standard errors of right and wrong answers, of which some are half right."""
+    rng = np.random.default_rng(4)
+    labels = [(m, one, i) for m in "abcd" for one in "vwxyz" for i in range(40)]
+    frame = pd.DataFrame(labels, columns=["model", "language", "item"]).assign(task="t")
+    share = np.repeat(np.repeat([0.6, 0.8, 0.9, 0.95], 5), 40)
+    score = np.where(rng.random(len(frame)) < share, right, 0.0)
+    score[0] = half if half else score[0]
+    records = Records.from_frame(frame.assign(score=score), name="t", units=(0.0, right))
+    cells = reduce_replicates(records)
+    items = item_variance(records, cells)
+    assert items is not None
+    return cells, items.se
+
+
+@pytest.mark.parametrize("right", [1.0, 100.0])
+def test_right_and_wrong_answers_have_the_errors_of_fitted_shares(right: float) -> None:
+    cells, se = table_of_items(right)
+    found = of_items(cells, se, everywhere(cells.mean))
+    factors = [cells.codes[factor] for factor in ("task", "language", "model")]
+    p = fitted_shares(cells.mean / right, cells.n_items, factors)
+    expected = p * (1.0 - p) * (se**2).mean() / (p * (1.0 - p)).mean()
+    np.testing.assert_allclose(found, expected, rtol=1e-9)
+    assert found.std() / se.mean() ** 2 > 0.1
+
+
+def test_other_scores_of_items_have_the_errors_of_their_language_and_model() -> None:
+    cells, se = table_of_items(1.0, half=0.5)
+    use, n = everywhere(cells.mean), cells.n_items
+    task, language, model = (cells.codes[factor] for factor in ("task", "language", "model"))
+    expected = by_margins(se**2 * n, n - 1.0, task, [language, model], use) / n
+    np.testing.assert_allclose(of_items(cells, se, use), expected, rtol=1e-12)
+    # Negative control: without the one answer that is half right, it would be another estimate.
+    cells, se = table_of_items(1.0)
+    other = by_margins(se**2 * n, n - 1.0, task, [language, model], use) / n
+    assert np.abs(of_items(cells, se, use) / other - 1.0).max() > 0.02

@@ -114,7 +114,7 @@ def test_sums_over_pairs_equal_loops() -> None:
 
 
 def test_a_model_whose_answers_are_all_right_is_not_exact() -> None:
-    """A cell without any error in its items still has noise; that of one cell is as its likes'."""
+    """A cell without any error in its items still has noise, more if its likes have some."""
     rng = np.random.default_rng(3)
     labels = [(m, one, i) for m in "abc" for one in "xyz" for i in range(50)]
     frame = pd.DataFrame(labels, columns=["model", "language", "item"]).assign(task="t")
@@ -132,4 +132,4 @@ def test_a_model_whose_answers_are_all_right_is_not_exact() -> None:
     assert (whole_model[:3] > 0.25 / 50**2).all()
     assert whole_model[:3].max() < 4.0 / 50**2 < whole_model[3:].min()
     one_cell = variances((frame["model"] == "a") & (frame["language"] == "x"))
-    assert 0.1 / 50 < one_cell[0] < one_cell[1:].min() < one_cell.max() < 0.3 / 50
+    assert whole_model[0] < one_cell[0] < one_cell[1:].min()

@@ -78,9 +78,9 @@ def test_the_binomial_error_of_a_share(upper: float) -> None:
     expected = upper * np.sqrt(p * (1 - p) / 80)
     assert design.se == pytest.approx(expected, rel=1e-9)
     assert design.known_sds["se"] == pytest.approx(expected, rel=1e-9)
-    # None right, or all: an error of about half an item, not none.
+    # None right, or all: an error of about an item, not none.
     assert design.se is not None
-    assert 80 * design.se.min() / upper == pytest.approx(0.7, abs=0.05)
+    assert 80 * design.se.min() / upper == pytest.approx(1.15, abs=0.05)
     assert design.notes[0] == (
         "n: 24 scores of t:score are shares of n items, so they have known "
         "binomial standard errors; "

@@ -65,8 +65,7 @@ def noise_covariance(design: Design) -> np.ndarray:
 
 @pytest.fixture(scope="module")
 def records() -> Records:
-    """Cells of a task whose variances differ no more than by chance, so that all have the mean."""
-    return items_table(seed=1)
+    return items_table()
 
 
 @pytest.fixture(scope="module")
@@ -83,14 +82,25 @@ def test_cells_vary_together_as_their_items_say(records: Records, design: Design
     def same(codes: np.ndarray) -> np.ndarray:
         return codes[:, None] == codes[None, :]
 
-    expected = same(task) * (
-        parts.task[task]
-        + same(language) * parts.language_task[task]
-        + same(model) * parts.model_task[task]
-        + np.eye(len(task)) * parts.record[task]
-    )
-    # The floor under absent effects adds a millionth of an sd.
-    np.testing.assert_allclose(noise_covariance(design), expected, rtol=1e-9, atol=1e-9)
+    found = noise_covariance(design)
+    assert (found[~same(task)] == 0.0).all()
+    # Cells differ in their noise; on average over the pairs of a kind it is what was estimated.
+    kinds = {
+        "different": ~same(language) & ~same(model),
+        "language": same(language) & ~same(model),
+        "model": ~same(language) & same(model),
+        "itself": same(language) & same(model),
+    }
+    expected = {
+        "different": parts.task,
+        "language": parts.task + parts.language_task,
+        "model": parts.task + parts.model_task,
+        "itself": parts.task + parts.language_task + parts.model_task + parts.record,
+    }
+    for kind, pairs in kinds.items():
+        for t in range(TASKS):
+            mean = found[pairs & same(task) & (task == t)].mean()
+            assert mean == pytest.approx(expected[kind][t], rel=0.03), kind
     assert [term.name for term in design.terms if term.is_noise] == [
         "test_set:task",
         "test_set:language:task",
@@ -100,7 +110,8 @@ def test_cells_vary_together_as_their_items_say(records: Records, design: Design
     alone = build_design(records, load_spec({"name": "own", "replicates": {"pool": False}}))
     assert not any(term.is_noise for term in alone.terms)
     np.testing.assert_allclose(alone.se, parts.se, rtol=1e-12)
-    assert np.abs(noise_covariance(alone) - expected).max() > 1.0
+    apart = noise_covariance(alone)[kinds["language"] & same(task)]
+    assert (apart == 0.0).all() and (found[kinds["language"] & same(task)] > 1.0).all()
 
 
 def test_backends_agree_with_shared_test_sets(design: Design) -> None:
@@ -156,7 +167,7 @@ def test_means_of_cells_have_lost_what_their_test_sets_share(design: Design) -> 
     new = read_measurement_noise(tree, arrays).sd
     total = np.sum([np.nan_to_num(sd[0]) ** 2 for sd in new.values()], axis=0)
     np.testing.assert_allclose(total, noise.run_variance[0], rtol=1e-12)
-    np.testing.assert_allclose(total.mean(), np.diag(noise_covariance(design)).mean(), rtol=1e-2)
+    np.testing.assert_allclose(total.mean(), np.diag(noise_covariance(design)).mean(), rtol=3e-2)
     with_all = cell_means(arrays, noise, rng=np.random.default_rng(1))
     without = cell_means(arrays, replace(noise, shared=None), rng=np.random.default_rng(1))
     errors = arrays.error_variance()

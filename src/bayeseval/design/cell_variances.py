@@ -15,13 +15,54 @@ from typing import Final
 import numpy as np
 from scipy import special
 
+from bayeseval import names
 from bayeseval._typing import Bools, Floats, Index
+from bayeseval.design.fitted_shares import fitted_shares
+from bayeseval.records import CellTable
 
-__all__ = ["by_margins", "mean_by_task", "ratio"]
+__all__ = ["by_margins", "mean_by_task", "of_items", "ratio"]
 
 # Weights of scores need no more digits; tables in few pieces need few rounds.
 _ENOUGH: Final = 1e-4
 _MOST_ROUNDS: Final = 50
+# What a right answer counts, where others count 0.
+_RIGHT: Final = (1.0, 100.0)
+
+
+def of_items(cells: CellTable, se: Floats, use: Bools) -> Floats:
+    """Variances of the means of cells over their items.
+
+    Where every item of a task is right or wrong, shares of right items are fitted
+    (:func:`bayeseval.design.fitted_shares.fitted_shares`), as if the table had the column ``n``;
+    otherwise variances are (:func:`by_margins`). The mean over each task stays.
+
+    Parameters
+    ----------
+    cells : CellTable
+    se : ndarray, shape (n_cells,)
+        Standard errors of the means by the items of each cell alone.
+    use : ndarray of bool, shape (n_cells,)
+        Cells whose errors come from items.
+    """
+    task, n = cells.codes[names.TASK], np.where(use, cells.n_items, 1.0)
+    others = [cells.codes[names.LANGUAGE], cells.codes[names.MODEL]]
+    variance = by_margins(se**2 * n, n - 1.0, task, others, use) / n
+    share = np.full(len(task), np.nan)
+    for right in _RIGHT:
+        # The variance of values that are 0 or `right` follows from their mean.
+        binary = np.isclose(se**2 * (n - 1.0), cells.mean * (right - cells.mean), atol=1e-9)
+        other = np.bincount(task[use & ~binary], minlength=int(task.max()) + 1) > 0
+        share = np.where(use & ~other[task], cells.mean / right, share)
+    at = np.isfinite(share)
+    if not at.any():
+        return variance
+    p = fitted_shares(share[at], n[at], [task[at], *(code[at] for code in others)])
+    fitted = np.zeros(len(task))
+    fitted[at] = p * (1.0 - p) / n[at]
+    n_tasks = int(task.max()) + 1
+    mean = mean_by_task(se**2, task, at, n_tasks)
+    scale = ratio(mean, mean_by_task(fitted, task, at, n_tasks))
+    return np.where(at, fitted * scale[task], variance)
 
 
 def by_margins(

@@ -9,6 +9,7 @@ the language, the task and the model, errors of weight and score are nearly inde
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import combinations
 from typing import Final
 
 import numpy as np
@@ -21,14 +22,21 @@ __all__ = ["fitted_shares"]
 # Variances need no more digits of logits; tables in few pieces need few rounds.
 _ENOUGH: Final = 1e-4
 _MOST_ROUNDS: Final = 100
+# Effects of a pair of factors need several cells per level; with one, they are single scores.
+_CELLS_PER_LEVEL: Final = 1.5
+_ROUNDS_OF_PAIRS: Final = 20
+# Standard errors that chance explains; a cell further from the others keeps the rest.
+_FAR: Final = 3.0
 
 
 def fitted_shares(share: Floats, n: Floats, factors: Sequence[Index]) -> Floats:
-    """Shares drawn to those of an additive model, as far as chance explains the distance.
+    """Shares that an additive model with effects of pairs of factors fits to all of them.
 
     Empirical logits log((k + 1/2) / (n - k + 1/2)) are fitted by the sums of one effect for each
-    factor, with equal weights. The variance of the residuals beyond the binomial one, by moments,
-    says how far each logit stays from its fit (an empirical Bayes estimate; Efron and Morris 1975).
+    factor, with equal weights. What is left has effects of pairs of factors (language and task,
+    say), means with the precisions n p (1 - p), each drawn to 0 as far as the binomial error and
+    what single cells differ by explain it (by moments; Efron and Morris 1975). A cell has no effect
+    of its own: it would follow the chance of its score.
     Where every score has effects of its own, the share is (k + 1/2) / (n + 1), the mean under
     Jeffreys' prior.
 
@@ -59,18 +67,51 @@ def fitted_shares(share: Floats, n: Floats, factors: Sequence[Index]) -> Floats:
     own = np.log((right + 0.5) / (n - right + 0.5))
     levels = [np.unique(factor, return_inverse=True)[1] for factor in factors]
     fit = _additive(own, levels)
-    n_free = sum(int(level.max()) for level in levels) + 1
-    if n_free >= len(own):
+    if sum(int(level.max()) for level in levels) + 1 >= len(own):
         return np.asarray(expit(own))
     # Of a fit beyond what the items can show, the variance would have no bound.
     most = np.log(2.0 * n + 1.0)
-    p = expit(np.clip(fit, -most, most))
-    precision = n * p * (1.0 - p)
-    residual = own - fit
-    left = 1.0 - n_free / len(own)
-    beyond = float((precision * residual**2).sum() / left - len(own)) / float(precision.sum())
-    weight = 1.0 - 1.0 / (1.0 + max(beyond, 0.0) * precision)
-    return np.asarray(expit(np.clip(fit + weight * residual, -most, most)))
+    pairs = _pairs(levels)
+    effects = [np.zeros(len(own)) for _ in pairs]
+    logit = np.clip(fit, -most, most)
+    for _ in range(_ROUNDS_OF_PAIRS if pairs else 0):
+        before = logit
+        for i, pair in enumerate(pairs):
+            p = expit(logit)
+            rest = own - fit - sum(effects[:i] + effects[i + 1 :])
+            effects[i] = _drawn_means(rest, n * p * (1.0 - p), pair)
+            logit = np.clip(fit + sum(effects), -most, most)
+        if np.abs(logit - before).max() < _ENOUGH:
+            break
+    # Only what chance cannot explain is an effect of a cell.
+    p = expit(logit)
+    off = np.clip(own, -most, most) - logit
+    beyond = np.maximum(np.abs(off) - _FAR / np.sqrt(n * p * (1.0 - p)), 0.0)
+    return np.asarray(expit(logit + np.sign(off) * beyond))
+
+
+def _pairs(levels: Sequence[Index]) -> list[Index]:
+    """Levels of pairs of factors that have several cells and are not those of one factor."""
+    found = []
+    for one, other in combinations(levels, 2):
+        pair = np.unique(one * (int(other.max()) + 1) + other, return_inverse=True)[1]
+        n_levels = int(pair.max()) + 1
+        of_one_factor = n_levels == max(int(one.max()), int(other.max())) + 1
+        if not of_one_factor and n_levels * _CELLS_PER_LEVEL <= len(pair):
+            found.append(pair)
+    return found
+
+
+def _drawn_means(rest: Floats, precision: Floats, level: Index) -> Floats:
+    """Weighted means of the levels, drawn to 0 by moments, by cell."""
+    total = np.bincount(level, precision)
+    mean = np.bincount(level, precision * rest) / total
+    # At least the binomial variance; more, where single cells differ beyond it.
+    n_free = len(rest) - len(total)
+    scale = max(float((precision * (rest - mean[level]) ** 2).sum()) / n_free, 1.0)
+    between = float((total * mean**2).sum() - scale * len(total)) / float(total.sum())
+    weight = 1.0 - 1.0 / (1.0 + max(between, 0.0) * total / scale)
+    return np.asarray((weight * mean)[level])
 
 
 def _additive(values: Floats, levels: Sequence[Index]) -> Floats:

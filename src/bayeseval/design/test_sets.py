@@ -17,7 +17,7 @@ import numpy as np
 
 from bayeseval import names
 from bayeseval._typing import Bools, Floats, Index
-from bayeseval.design.cell_variances import by_margins, mean_by_task, ratio
+from bayeseval.design.cell_variances import by_margins, mean_by_task, of_items, ratio
 from bayeseval.design.container import Term
 from bayeseval.design.noise import Noise
 from bayeseval.records import BootVariance, CellTable, ItemVariance
@@ -38,7 +38,6 @@ _SHARED: tuple[tuple[str, tuple[str, ...]], ...] = (
 )
 # From the part that fewest cells share to the one that most share.
 _PARTS = ("model_task", "language_task", "task")
-_WITHIN_TASK: tuple[names.Factor, ...] = (names.LANGUAGE, names.MODEL)
 
 
 def add_test_sets(
@@ -129,14 +128,14 @@ def _add_items(
     use = np.isfinite(items.se) & ~has_error
     if not use.any():
         return noise, nothing
-    task, others = cells.codes[names.TASK], [cells.codes[name] for name in _WITHIN_TASK]
+    task = cells.codes[names.TASK]
     crossed = use & (cells.cross.df > 0)
     interaction = np.where(crossed, cells.cross.mean_square / np.maximum(cells.n_seeds, 1.0), 0.0)
     own = np.maximum(items.se**2 - interaction, 0.0)
     shared, unshared = {part: np.zeros(len(cells)) for part in _PARTS}, own
     if pool:
         n = np.where(use, cells.n_items, 1.0)
-        variance = by_margins(items.se**2 * n, n - 1.0, task, others, use) / n
+        variance = of_items(cells, items.se, use)
         means = {part: np.nan_to_num(getattr(items, part)) for part in ("record", *_PARTS)}
         n_tasks = len(items.task)
         off = mean_by_task(interaction, task, use, n_tasks)
@@ -171,7 +170,7 @@ def _divide_boots(
     interaction = np.where(crossed, cells.boot.interaction * cells.cross.mean_square, 0.0)
     use = cells.boot.df > 0
     own = np.minimum(mean_by_task(interaction, task, use, n_tasks), means["record"])
-    others = [cells.codes[name] for name in _WITHIN_TASK]
+    others = [cells.codes[names.LANGUAGE], cells.codes[names.MODEL]]
     variance = by_margins(cells.boot.mean_square, cells.boot.df, task, others, use)
     total = common + means["record"]
     variance = ratio(total - own, total)[task] * variance
