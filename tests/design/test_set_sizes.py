@@ -17,7 +17,9 @@ MODELS = 3
 SDS = (2.0, 1.5, 1.0, 3.0)
 
 
-def design_of(sizes: tuple[int, ...], *, seed: int, limits: tuple[int, ...] = ()) -> Design:
+def design_of(
+    sizes: tuple[int, ...], *, seed: int, limits: tuple[int, ...] = (), pool: bool = True
+) -> Design:
     """Languages with these numbers of items, the smaller sets part of the larger ones."""
     rng = np.random.default_rng(seed)
     n, shape = max(sizes), (len(sizes), MODELS)
@@ -32,7 +34,7 @@ def design_of(sizes: tuple[int, ...], *, seed: int, limits: tuple[int, ...] = ()
             scores = x[:own, language, model]
             rows.append(pd.DataFrame({**labels, "item": np.arange(own), "score": scores}))
     records = Records.from_frame(pd.concat(rows), name="t", units=(None, None))
-    return build_design(records, load_spec("additive"))
+    return build_design(records, load_spec({"name": "own", "replicates": {"pool": pool}}))
 
 
 def parts_of(design: Design) -> dict[str, Floats]:
@@ -76,7 +78,10 @@ def test_the_parts_of_a_cell_add_up_to_a_variance_that_is_drawn_to_those_of_othe
     size = np.array([300, 100, 30])[design.factor_index["language"]]
     # The variance of one item is alike in all cells, so that estimates differ by chance alone.
     total = np.sum(list(parts_of(design).values()), axis=0) * size
-    own = design.known_sds["boot"] ** 2 * size
+    alone = design_of((300, 100, 30), seed=1, pool=False)
+    own = alone.known_sds["boot"] ** 2 * size
+    # What one run errs by is what the fit uses.
+    np.testing.assert_allclose(design.known_sds["boot"] ** 2 * size, total, rtol=0.35)
     assert total.std() < 0.5 * own.std()
     truth = sum(sd**2 for sd in SDS)
     assert np.mean((total - truth) ** 2) < np.mean((own - truth) ** 2)

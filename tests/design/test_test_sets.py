@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from bayeseval.design import Design, build_design
-from bayeseval.design.cell_variances import by_margins
+from bayeseval.design.cell_variances import by_margins, of_items
 from bayeseval.design.test_sets import _subtract
 from bayeseval.engines import load_engine, marginal
 from bayeseval.engines import numpyro as numpyro_engine
@@ -186,9 +186,11 @@ def test_bootstrapped_cells_do_not_count_their_items_again() -> None:
     boot = design.known_sds["boot"]
     np.testing.assert_allclose(boot[first], 3.0)
     np.testing.assert_allclose(design.se[first], 3.0)
-    items = item_variance(records, reduce_replicates(records))
+    cells = reduce_replicates(records)
+    items = item_variance(records, cells)
     assert items is not None
-    np.testing.assert_allclose(boot[~first], items.se[~first], rtol=1e-12)
+    expected = np.sqrt(of_items(cells, items.se, ~first))
+    np.testing.assert_allclose(boot[~first], expected[~first], rtol=1e-12)
     for term in design.terms:
         if term.is_noise:
             tiny = np.asarray(term.known_sd)[term.members["task"] == 0]
@@ -296,7 +298,8 @@ def test_bootstraps_of_shared_test_sets_add_up_to_what_a_cell_has() -> None:
     of_mean = 1.0 + 1.0 / 40
     use = cells.boot.df > 0
     others = [cells.codes["language"], cells.codes["model"]]
-    whole = by_margins(cells.boot.mean_square, cells.boot.df, task, others, use)
+    levels = [100 * task + code for code in others]
+    whole = by_margins(cells.boot.mean_square, cells.boot.df, task, levels, use)
     interaction = cells.boot.interaction * cells.cross.mean_square
     for t in range(TASKS):
         on = task == t

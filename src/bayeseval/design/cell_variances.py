@@ -25,6 +25,8 @@ __all__ = ["by_margins", "mean_by_task", "of_items", "ratio"]
 # Weights of scores need no more digits; tables in few pieces need few rounds.
 _ENOUGH: Final = 1e-4
 _MOST_ROUNDS: Final = 50
+# Standard errors that chance explains; a cell further from the others keeps the rest.
+_FAR: Final = 5.0
 # What a right answer counts, where others count 0.
 _RIGHT: Final = (1.0, 100.0)
 
@@ -66,15 +68,17 @@ def of_items(cells: CellTable, se: Floats, use: Bools) -> Floats:
 
 
 def by_margins(
-    square: Floats, df: Floats, task: Index, others: Sequence[Index], use: Bools
+    square: Floats, df: Floats, task: Index, levels: Sequence[Index], use: Bools
 ) -> Floats:
-    """Variances as products of one effect of each other factor, within each task.
+    """Variances as products of a mean for each task and one effect for each of other levels.
 
-    The variance of the cell of language l and model m in task t is mu_t a_tl b_tm: within a task,
-    some languages (or models) are noisier than others. An effect is the sum of squares of its
-    cells over what the other effects expect. The log of a mean square has the sampling variance
-    trigamma(df / 2), and effects are drawn to those of the task as far as that explains how they
-    differ (an empirical Bayes estimate as that of Smyth 2004). The mean over the task stays.
+    The variance of the cell of language l and model m in task t is mu_t a_l b_m: some languages
+    (or models) are noisier than others. An effect is the sum of squares of its cells over what
+    the other effects expect. The log of a mean square of normal values has the sampling variance
+    trigamma(df / 2), which is multiplied by the dispersion of single cells where this is above 1.
+    Effects are moved to their mean as far as that explains how they differ (an empirical Bayes
+    estimate as that of Smyth 2004), and a cell keeps what is more than five standard errors
+    from their product. The mean over the task stays.
 
     Parameters
     ----------
@@ -82,8 +86,9 @@ def by_margins(
         Mean square of each cell and its degrees of freedom.
     task : ndarray of int, shape (n_cells,)
         Task of each cell.
-    others : sequence of ndarray of int, shape (n_cells,)
-        Levels of the other factors.
+    levels : sequence of ndarray of int, shape (n_cells,)
+        Levels of each cell that have effects, such as languages and models. Where levels are
+        those of one task each, the effects of a task follow the chance of its own scores.
     use : ndarray of bool, shape (n_cells,)
         Cells whose mean squares are known.
 
@@ -110,35 +115,57 @@ def by_margins(
         return mean
     df = np.where(known, df, 0.0)
     # Outcomes that are all alike have a variance as well; 2 / df of the mean stands in for their 0.
-    value = np.where(square > 0.0, square, np.minimum(2.0 / np.maximum(df, 1.0), 1.0) * mean)
-    levels = [np.unique(task * (int(o.max()) + 1) + o, return_inverse=True)[1] for o in others]
-    effects = [np.ones(len(task)) for _ in levels]
+    value = np.where(square > 0.0, ratio(square, mean), np.minimum(2.0 / np.maximum(df, 1.0), 1.0))
+    # Effects that nothing moves show by how much single cells are off.
+    found = _products(value, df, task, levels, 0.0)
+    n_free = known.sum() - sum(len(np.unique(level[known])) - 1 for level in levels) - n_tasks
+    spread = float((df / 2.0 * (value / found - 1.0) ** 2)[known].sum())
+    scale = max(spread / n_free, 1.0) if n_free > 0 else 1.0
+    found = _products(value, df, task, levels, scale)
+    log, error = _log(ratio(value, found), df, known)
+    far = np.maximum(np.abs(log) - _FAR * np.sqrt(scale * error), 0.0)
+    found = found * np.exp(np.where(known, np.sign(log) * far, 0.0))
+    return mean * ratio(found, mean_by_task(found, task, known, n_tasks)[task])
+
+
+def _products(
+    value: Floats, df: Floats, task: Index, levels: Sequence[Index], scale: float
+) -> Floats:
+    """Products of means of tasks and effects, each given the others, until none changes."""
+    effects = [np.ones(len(value)) for _ in levels]
+    mean, found = np.ones(len(value)), np.ones(len(value))
     for _ in range(_MOST_ROUNDS):
-        before = np.prod(effects, axis=0)
+        before = found
         for i, level in enumerate(levels):
             rest = mean * np.prod(effects[:i] + effects[i + 1 :], axis=0)
-            effects[i] = _effect(value, rest, df, level, task)
-        if np.abs(np.log(np.prod(effects, axis=0) / before)).max() < _ENOUGH:
+            effects[i] = _effect(value, rest, df, level, scale)
+        product = np.prod(effects, axis=0)
+        mean = ratio(_sums(task, df * value), _sums(task, df * product))[task]
+        # A task without known variances has no mean.
+        found = np.where(mean > 0.0, mean, 1.0) * product
+        if np.abs(np.log(found / before)).max() < _ENOUGH:
             break
-    drawn = np.prod(effects, axis=0)
-    return mean * ratio(drawn, mean_by_task(drawn, task, known, n_tasks)[task])
+    return found
 
 
-def _effect(value: Floats, rest: Floats, df: Floats, level: Index, task: Index) -> Floats:
-    """Factor by which the cells of each level differ from `rest`, drawn to the task, by cell."""
-    _, first = np.unique(level, return_index=True)
+def _effect(value: Floats, rest: Floats, df: Floats, level: Index, scale: float) -> Floats:
+    """Factor by which the cells of a level differ from `rest`, moved to the mean; by cell."""
     total = _sums(level, df)
-    known, of_task, n_tasks = total > 0, task[first], int(task.max()) + 1
-    half = np.where(known, total, 1.0) / 2.0
-    factor = ratio(_sums(level, df * value), _sums(level, df * rest))
+    known = total > 0.0
+    log, error = _log(ratio(_sums(level, df * value), _sums(level, df * rest)), total, known)
+    off = np.where(known, log - log[known].mean(), 0.0)
+    n = int(known.sum())
+    between = max(float((off**2 * n / max(n - 1, 1) - scale * error)[known].mean()), 0.0)
+    return np.asarray(
+        np.exp(off * ratio(np.full(len(off), between), between + scale * error))[level]
+    )
+
+
+def _log(factor: Floats, df: Floats, known: Bools) -> tuple[Floats, Floats]:
+    """Log of mean squares without its bias, and its sampling variance, of normal values."""
+    half = np.where(known, df, 1.0) / 2.0
     log = np.log(np.where(known, factor, 1.0)) - special.digamma(half) + np.log(half)
-    error = special.polygamma(1, half)
-    off = log - mean_by_task(log, of_task, known, n_tasks)[of_task]
-    n = _sums(of_task, known.astype(np.float64))[of_task]
-    spread = off**2 * ratio(n, n - 1.0)
-    between = np.maximum(mean_by_task(spread - error, of_task, known, n_tasks), 0.0)[of_task]
-    drawn = np.where(known, ratio(between, between + error) * off, 0.0)
-    return np.asarray(np.exp(drawn)[level])
+    return log, np.asarray(special.polygamma(1, half))
 
 
 def _sums(level: Index, values: Floats) -> Floats:

@@ -144,6 +144,7 @@ def _add_items(
         means = _subtract(means, off)
         whole = np.where(crossed, left[task] * variance, variance)
         shared, unshared = _by_cell(means, left[task] * variance, n, cells, use, whole)
+        own = whole
         # All cells of a task with items, whether or not their own error comes from them.
         has_items = np.isin(task, task[use])
         shared = {part: np.where(has_items, shared[part], 0.0) for part in _PARTS}
@@ -170,8 +171,10 @@ def _divide_boots(
     interaction = np.where(crossed, cells.boot.interaction * cells.cross.mean_square, 0.0)
     use = cells.boot.df > 0
     own = np.minimum(mean_by_task(interaction, task, use, n_tasks), means["record"])
+    # Test sets of a language in a task have a size of their own.
     others = [cells.codes[names.LANGUAGE], cells.codes[names.MODEL]]
-    variance = by_margins(cells.boot.mean_square, cells.boot.df, task, others, use)
+    levels = [task * (int(code.max()) + 1) + code for code in others]
+    variance = by_margins(cells.boot.mean_square, cells.boot.df, task, levels, use)
     total = common + means["record"]
     variance = ratio(total - own, total)[task] * variance
     shared, alone = _by_cell(means, variance, np.ones(len(cells)), cells, use, variance)
