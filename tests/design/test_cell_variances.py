@@ -79,6 +79,18 @@ def test_cells_that_differ_by_chance_have_one_variance() -> None:
     assert without[5] == pytest.approx(alike[use].mean(), rel=0.01)
 
 
+@pytest.mark.parametrize("unknown", [np.nan, np.inf, 1e9])
+def test_what_cells_out_of_use_hold_changes_nothing(unknown: float) -> None:
+    rng = np.random.default_rng(6)
+    model, language, task = grid(4)
+    df, use = np.full(len(task), 20.0), np.arange(len(task)) % 4 > 0
+    square = rng.chisquare(df) / df
+    found = by_margins(np.where(use, square, unknown), df, task, [language, model], use)
+    expected = by_margins(np.where(use, square, 1.0), df, task, [language, model], use)
+    np.testing.assert_array_equal(found, expected)
+    assert (found > 0.0).all()
+
+
 def test_tables_without_variance_have_none() -> None:
     model, language, task = grid(2)
     nothing = np.zeros(len(task))

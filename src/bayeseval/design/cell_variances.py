@@ -95,7 +95,8 @@ def by_margins(
     Returns
     -------
     ndarray, shape (n_cells,)
-        Also of cells not in use, from the effects of their levels.
+        Also of cells not in use, from the effects of their levels; 0 in tasks without any
+        variance.
 
     Examples
     --------
@@ -108,14 +109,16 @@ def by_margins(
     >>> by_margins(square, df, task, [language, model], np.ones(4, bool)).round(2)
     array([1.01, 1.01, 3.99, 3.99])
     """
-    n_tasks, has = int(task.max()) + 1, use & (df > 0)
+    n_tasks, has = int(task.max()) + 1, use & (df > 0) & np.isfinite(square)
     mean = mean_by_task(square, task, has, n_tasks)[task]
     known = has & (mean > 0.0)
     if not known.any():
         return mean
     df = np.where(known, df, 0.0)
     # Outcomes that are all alike have a variance as well; 2 / df of the mean stands in for their 0.
-    value = np.where(square > 0.0, ratio(square, mean), np.minimum(2.0 / np.maximum(df, 1.0), 1.0))
+    value = np.where(
+        known & (square > 0.0), ratio(square, mean), np.minimum(2.0 / np.maximum(df, 1.0), 1.0)
+    )
     # Effects that nothing moves show by how much single cells are off.
     found = _products(value, df, task, levels, 0.0)
     n_free = known.sum() - sum(len(np.unique(level[known])) - 1 for level in levels) - n_tasks
