@@ -113,6 +113,18 @@ def test_an_interrupt_that_a_callback_has_forgotten_stops_the_next_report() -> N
         report("sampling", 0, 1, "")
 
 
+def test_an_interrupt_without_a_later_report_is_not_forgotten() -> None:
+    reached = []
+    with pytest.raises(KeyboardInterrupt):  # noqa: SIM117
+        with interruptible(), progress_bar(quiet=True):
+            signal.raise_signal(signal.SIGINT)
+            reached.append("the work goes on until it is done")
+    assert reached
+    # Negative control: without an interrupt nothing is raised.
+    with interruptible(), progress_bar(quiet=True):
+        pass
+
+
 def test_an_interrupt_while_modules_are_imported_is_one_line(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

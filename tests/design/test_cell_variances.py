@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
 
 from bayeseval._typing import Bools, Floats, Index
-from bayeseval.design.cell_variances import by_margins, of_items
+from bayeseval.design.cell_variances import _n_effects, by_margins, of_items
 from bayeseval.design.fitted_shares import fitted_shares
 from bayeseval.records import CellTable, Records, item_variance, reduce_replicates
 
@@ -166,3 +168,17 @@ def test_other_scores_of_items_have_the_errors_of_their_language_and_model() -> 
     cells, se = table_of_items(1.0)
     other = by_margins(se**2 * n, n - 1.0, task, [language, model], use) / n
     assert np.abs(of_items(cells, se, use) / other - 1.0).max() > 0.02
+
+
+def test_effects_are_counted_as_a_design_matrix_has_columns() -> None:
+    model, language, task = grid(3)
+    for levels in ([language, model], [10 * task + language, 10 * task + model]):
+        columns = [np.eye(int(one.max()) + 1)[one] for one in (task, *levels)]
+        assert _n_effects(task, levels) == np.linalg.matrix_rank(np.hstack(columns))
+
+
+def test_a_task_without_a_wrong_answer_has_the_errors_of_its_fitted_shares() -> None:
+    cells, se = table_of_items(1.0)
+    found = of_items(replace(cells, mean=np.ones(len(cells))), np.zeros(len(se)), se > -1.0)
+    p = 0.5 / 41
+    np.testing.assert_allclose(found, p * (1 - p) / 40, rtol=1e-9)

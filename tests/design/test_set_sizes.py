@@ -81,7 +81,7 @@ def test_the_parts_of_a_cell_add_up_to_a_variance_that_is_drawn_to_those_of_othe
     alone = design_of((300, 100, 30), seed=1, pool=False)
     own = alone.known_sds["boot"] ** 2 * size
     # What one run errs by is what the fit uses.
-    np.testing.assert_allclose(design.known_sds["boot"] ** 2 * size, total, rtol=0.35)
+    np.testing.assert_allclose(design.known_sds["boot"] ** 2 * size, total, rtol=1e-9)
     assert total.std() < 0.5 * own.std()
     truth = sum(sd**2 for sd in SDS)
     assert np.mean((total - truth) ** 2) < np.mean((own - truth) ** 2)

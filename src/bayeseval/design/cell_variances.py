@@ -25,7 +25,8 @@ __all__ = ["by_margins", "mean_by_task", "of_items", "ratio"]
 # Weights of scores need no more digits; tables in few pieces need few rounds.
 _ENOUGH: Final = 1e-4
 _MOST_ROUNDS: Final = 50
-# Standard errors that chance explains; a cell further from the others keeps the rest.
+# Standard errors that chance explains; a cell further from the others keeps the rest. Logs of
+# variances have longer tails than empirical logits.
 _FAR: Final = 5.0
 # What a right answer counts, where others count 0.
 _RIGHT: Final = (1.0, 100.0)
@@ -34,9 +35,10 @@ _RIGHT: Final = (1.0, 100.0)
 def of_items(cells: CellTable, se: Floats, use: Bools) -> Floats:
     """Variances of the means of cells over their items.
 
-    Where every item of a task is right or wrong, shares of right items are fitted
-    (:func:`bayeseval.design.fitted_shares.fitted_shares`), as if the table had the column ``n``;
-    otherwise variances are (:func:`by_margins`). The mean over each task stays.
+    Where every item of a task is right or wrong in one run, variances follow from the shares of
+    right items that are fitted (:func:`bayeseval.design.fitted_shares.fitted_shares`), up to a
+    factor for each task, with which the mean over the task stays; without a wrong answer in the
+    task the factor is 1. Other variances are products of effects (:func:`by_margins`).
 
     Parameters
     ----------
@@ -47,13 +49,14 @@ def of_items(cells: CellTable, se: Floats, use: Bools) -> Floats:
         Cells whose errors come from items.
     """
     task, n = cells.codes[names.TASK], np.where(use, cells.n_items, 1.0)
+    n_tasks = int(task.max()) + 1
     others = [cells.codes[names.LANGUAGE], cells.codes[names.MODEL]]
     variance = by_margins(se**2 * n, n - 1.0, task, others, use) / n
     share = np.full(len(task), np.nan)
     for right in _RIGHT:
         # The variance of values that are 0 or `right` follows from their mean.
         binary = np.isclose(se**2 * (n - 1.0), cells.mean * (right - cells.mean), atol=1e-9)
-        other = np.bincount(task[use & ~binary], minlength=int(task.max()) + 1) > 0
+        other = np.bincount(task[use & ~binary], minlength=n_tasks) > 0
         share = np.where(use & ~other[task], cells.mean / right, share)
     at = np.isfinite(share)
     if not at.any():
@@ -61,10 +64,9 @@ def of_items(cells: CellTable, se: Floats, use: Bools) -> Floats:
     p = fitted_shares(share[at], n[at], [task[at], *(code[at] for code in others)])
     fitted = np.zeros(len(task))
     fitted[at] = p * (1.0 - p) / n[at]
-    n_tasks = int(task.max()) + 1
     mean = mean_by_task(se**2, task, at, n_tasks)
     scale = ratio(mean, mean_by_task(fitted, task, at, n_tasks))
-    return np.where(at, fitted * scale[task], variance)
+    return np.where(at, fitted * np.where(mean > 0.0, scale, 1.0)[task], variance)
 
 
 def by_margins(
@@ -121,7 +123,7 @@ def by_margins(
     )
     # Effects that nothing moves show by how much single cells are off.
     found = _products(value, df, task, levels, 0.0)
-    n_free = known.sum() - sum(len(np.unique(level[known])) - 1 for level in levels) - n_tasks
+    n_free = int(known.sum()) - _n_effects(task[known], [level[known] for level in levels])
     spread = float((df / 2.0 * (value / found - 1.0) ** 2)[known].sum())
     scale = max(spread / n_free, 1.0) if n_free > 0 else 1.0
     found = _products(value, df, task, levels, scale)
@@ -129,6 +131,17 @@ def by_margins(
     far = np.maximum(np.abs(log) - _FAR * np.sqrt(scale * error), 0.0)
     found = found * np.exp(np.where(known, np.sign(log) * far, 0.0))
     return mean * ratio(found, mean_by_task(found, task, known, n_tasks)[task])
+
+
+def _n_effects(task: Index, levels: Sequence[Index]) -> int:
+    """Number of free parameters: means of tasks, and effects beyond them."""
+    n_tasks = len(np.unique(task))
+    found = n_tasks
+    for level in levels:
+        n_levels = len(np.unique(level))
+        pairs = len(np.unique(np.stack([task, level]), axis=1).T)
+        found += n_levels - (n_tasks if pairs == n_levels else 1)
+    return found
 
 
 def _products(

@@ -35,8 +35,9 @@ def fitted_shares(share: Floats, n: Floats, factors: Sequence[Index]) -> Floats:
     Empirical logits log((k + 1/2) / (n - k + 1/2)) are fitted by the sums of one effect for each
     factor, with equal weights. What is left has effects of pairs of factors (language and task,
     say), means with the precisions n p (1 - p), each drawn to 0 as far as the binomial error and
-    what single cells differ by explain it (by moments; Efron and Morris 1975). A cell has no effect
-    of its own: it would follow the chance of its score.
+    what single cells differ by explain it (by moments; Efron and Morris 1975). A cell has an
+    effect of its own only for what is more than three standard errors from the fit: the rest would
+    follow the chance of its score.
     Where every score has effects of its own, the share is (k + 1/2) / (n + 1), the mean under
     Jeffreys' prior.
 

@@ -144,7 +144,7 @@ def _add_items(
         means = _subtract(means, off)
         whole = np.where(crossed, left[task] * variance, variance)
         shared, unshared = _by_cell(means, left[task] * variance, n, cells, use, whole)
-        own = whole
+        own = unshared + np.sum(list(shared.values()), axis=0)
         # All cells of a task with items, whether or not their own error comes from them.
         has_items = np.isin(task, task[use])
         shared = {part: np.where(has_items, shared[part], 0.0) for part in _PARTS}
