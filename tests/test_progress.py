@@ -113,16 +113,22 @@ def test_an_interrupt_that_a_callback_has_forgotten_stops_the_next_report() -> N
         report("sampling", 0, 1, "")
 
 
-def test_an_interrupt_without_a_later_report_is_not_forgotten() -> None:
+def test_an_interrupt_that_no_report_follows_stops_the_next_work() -> None:
     reached = []
-    with pytest.raises(KeyboardInterrupt):  # noqa: SIM117
-        with interruptible(), progress_bar(quiet=True):
+    with interruptible():
+        with progress_bar(quiet=True):
             signal.raise_signal(signal.SIGINT)
-            reached.append("the work goes on until it is done")
-    assert reached
+            reached.append("the table is read")
+        with pytest.raises(KeyboardInterrupt), progress_bar(quiet=True) as report:
+            reached.append("the fit begins")
+            report("sampling", 0, 1, "")
+            reached.append("the fit goes on")
+    assert reached == ["the table is read", "the fit begins"]
     # Negative control: without an interrupt nothing is raised.
     with interruptible(), progress_bar(quiet=True):
         pass
+    with progress_bar(quiet=True) as report:
+        report("sampling", 0, 1, "")
 
 
 def test_an_interrupt_while_modules_are_imported_is_one_line(

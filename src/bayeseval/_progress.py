@@ -145,7 +145,7 @@ def _as_interrupt(number: int, frame: FrameType | None) -> None:
 
 @contextmanager
 def _deferred_interrupt() -> Iterator[Callable[[], bool]]:
-    """Remember Ctrl-C until the next report or the end; pressed again, it stops at once.
+    """Remember Ctrl-C until the next report; pressed again, it stops at once.
 
     Python raises KeyboardInterrupt wherever the main thread happens to be. In a
     callback of the garbage collector, such as JAX installs, it is printed and
@@ -168,9 +168,9 @@ def _deferred_interrupt() -> Iterator[Callable[[], bool]]:
         yield lambda: bool(pressed)
     finally:
         signal.signal(signal.SIGINT, before)
-    # Pressed after the last report, or where there was none.
-    if pressed:
-        raise KeyboardInterrupt
+    # Where no report followed, as while a table is read, the next piece of work stops.
+    if pressed and isinstance(before, _Interrupt):
+        before.pressed = True
 
 
 @contextmanager
