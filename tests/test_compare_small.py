@@ -272,13 +272,16 @@ def test_what_models_add_and_lack_is_said_of_each() -> None:
         "s": fit_with([1.0] * 3, [1.0] * 3, 1.0, components=PLAIN, status="fail"),
     }
     found = said_of(ranked(), **fits)
-    assert found[2:] == [
+    assert found[0] == (
+        "Not converged, so nothing here is reliable: p, s. Take more draws, or leave "
+        "these models out."
+    )
+    assert found[3:] == [
         "q adds language:task 25 % [20, 30] of the variance; the residual sd goes from 10.0 to "
         "0.88.",
         "r has its variances on the logit scale, p on the score scale: they cannot be compared.",
         "The sds of gaps over languages are not estimated by p, r, for lack of a model:language "
         "term, and are not compared.",
-        "Not converged, so nothing here is reliable: p, s.",
     ]
     several = {
         "p": fit_with([1.0] * 3, [1.0] * 3, 1.0, components=logit),

@@ -625,8 +625,9 @@ def test_scales_and_gates_are_told() -> None:
         "tables/holdout_predictions.csv has every score's own."
     )
     failed = {"a": gates("pass", "fail", "fail")}
-    assert said(scores, gates=failed)[-1] == (
-        "Not converged, so nothing here is reliable: a (in 2 repeats of 3)."
+    assert said(scores, gates=failed)[0] == (
+        "Not converged, so nothing here is reliable: a (in 2 repeats of 3). Take more draws, "
+        "or leave these models out."
     )
     table = main_table(predictions(scores), failed)
     assert table["gate"].tolist() == ["fail", "pass"]

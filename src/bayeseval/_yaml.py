@@ -316,7 +316,9 @@ def parse_config(
         Of the type `error`: the key, what was given, what is allowed.
     """
     if not isinstance(values, dict):
-        raise error(f"{source}: expected keys and values, got {type(values).__name__}")
+        given = {"NoneType": "nothing", "list": "a list", "str": "text"}
+        kind = type(values).__name__
+        raise error(f"{source}: expected keys and values, got {given.get(kind, kind)}")
     try:
         return model.model_validate(values)
     except ValidationError as problem:

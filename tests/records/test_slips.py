@@ -272,7 +272,8 @@ def test_one_language_is_refused_with_a_way_to_compare_tasks_where_there_are_any
     assert str(caught.value) == (
         "slips: only one language ('de'); a comparison needs at least two languages;"
         " columns={'language': 'task', 'task': 'language'} compares the models over tasks instead,"
-        " with the tasks in the place of languages: the output calls them so"
+        " with the tasks in the place of languages: the output calls them so, and short names that"
+        " are codes of languages are taken for these"
     )
     # One task is nothing to compare over, and records cannot be read anew.
     with pytest.raises(InputError, match=r"at least two languages$"):

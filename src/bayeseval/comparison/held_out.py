@@ -17,7 +17,7 @@ from bayeseval import names
 from bayeseval._arguments import as_path
 from bayeseval._text import counted
 from bayeseval.comparison.predictive import summarised
-from bayeseval.comparison.sentences import FEW_UNITS, LEAST_RATIO
+from bayeseval.comparison.sentences import FEW_UNITS, LEAST_RATIO, unreliable
 from bayeseval.comparison.two_way import TWO_WAY
 from bayeseval.fitting.gate import Gate
 from bayeseval.fitting.report import run_data
@@ -313,6 +313,13 @@ def sentences(
     what : str
         What a unit is.
     """
+    failed = [
+        f"{name} (in {counted(n, 'repeat')} of {len(several)})"
+        for name, several in gates.items()
+        if (n := sum(one.status == "fail" for one in several))
+    ]
+    if failed:
+        yield unreliable(failed)
     best, second = table.iloc[0], table.iloc[1]
     error, digits = float(second["crps_diff_se"]), _score_digits(table)
     lead, lead_error = (number_text(second[name], digits) for name in ("crps_diff", "crps_diff_se"))
@@ -355,10 +362,3 @@ def sentences(
             "The tasks have different scales: errors of those with wide scales weigh most; "
             "tables/holdout_predictions.csv has every score's own."
         )
-    failed = [
-        f"{name} (in {counted(n, 'repeat')} of {len(several)})"
-        for name, several in gates.items()
-        if (n := sum(one.status == "fail" for one in several))
-    ]
-    if failed:
-        yield f"Not converged, so nothing here is reliable: {', '.join(failed)}."

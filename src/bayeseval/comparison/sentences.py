@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import numpy as np
@@ -12,6 +12,7 @@ from bayeseval import names
 from bayeseval._typing import Bools, Floats
 from bayeseval.comparison.moved import Moved
 from bayeseval.comparison.scores import Scores
+from bayeseval.errors import by_option
 from bayeseval.estimands.moves import (
     agreement,
     level_moves,
@@ -138,6 +139,14 @@ def _language_names(fit: Fit, quantity: str) -> Mapping[str, str] | None:
     return fit.run.get("language_names") if quantity == names.LANGUAGE_POTENTIAL else None
 
 
+def unreliable(failed: Sequence[str]) -> str:
+    """That nothing can be said of models that have not converged, and what to do."""
+    return (
+        f"Not converged, so nothing here is reliable: {', '.join(failed)}. Take more draws"
+        f"{by_option('--draws')}, or leave these models out."
+    )
+
+
 def verdict(
     table: pd.DataFrame,
     moves: pd.DataFrame,
@@ -148,7 +157,10 @@ def verdict(
     """The answer in sentences."""
     known = table[table["elpd"].notna()]
     alone = f"Only one model, {table['spec'].iloc[0]}, was given: there is no comparison."
-    sentences = [alone] if len(table) == 1 else winner(known, by, moved)
+    # First what makes all others void.
+    failed = [name for name, one in fits.items() if one.gate.status == "fail"]
+    sentences = [unreliable(failed)] if failed else []
+    sentences += [alone] if len(table) == 1 else winner(known, by, moved)
     if moved is not None:
         sentences.append(moved.sentence(known, by))
     if len(known) and known["n"].iloc[0] < FEW_UNITS:
@@ -196,9 +208,6 @@ def verdict(
             f"The {_IN_WORDS[names.GAP_SD]} are not estimated by {', '.join(lacking)}, for lack "
             "of a model:language term, and are not compared."
         )
-    failed = [name for name, one in fits.items() if one.gate.status == "fail"]
-    if failed:
-        sentences.append(f"Not converged, so nothing here is reliable: {', '.join(failed)}.")
     return sentences
 
 

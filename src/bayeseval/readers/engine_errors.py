@@ -58,7 +58,10 @@ def explained(source: str, memory: int, folder: Path) -> Iterator[None]:
                 f"{source}: the rows cannot be reduced within {argument('memory')} "
                 f"{_size(memory)}; allow more"
             ) from problem
-        raise InputError(f"{source}: cannot be read: {_reason(problem)}") from problem
+        reason = _reason(problem)
+        if not reason.startswith("damaged"):
+            reason = f"cannot be read: {reason}"
+        raise InputError(f"{source}: {reason}") from problem
 
 
 def waited(future: Future[Any], waiting: Callable[[], None] | None = None) -> Any:
@@ -126,7 +129,9 @@ def _reason(problem: Exception) -> str:
         causes = ("Expected", "Value", "Error", "Maximum")
         cause = next((one for one in lines if one.startswith(causes)), "")
         text = f"line {line[1]} is not valid CSV" + (f" ({cause})" if cause else "")
-    return plain(re.sub(r'"?/\S*/table-\d+\S*', "the file", text))[:300]
+    if "magic bytes" in text:
+        return "damaged Parquet file: its end is missing; check that the copy is complete"
+    return plain(re.sub(r"""['"]?/\S*/table-\d+\S*""", "the file", text))[:300]
 
 
 def _size(memory: int) -> str:

@@ -59,5 +59,6 @@ def _tasks_instead(stack: Stack) -> str:
     swapped = columns_together(("language", task), ("task", language))
     return (
         f"; {swapped} compares the models over tasks instead, with the tasks in the place of"
-        " languages: the output calls them so"
+        " languages: the output calls them so, and short names that are codes of languages are"
+        " taken for these"
     )
