@@ -658,6 +658,7 @@ OTHERS: dict[str, str] = {
     "checks/situation.py:Situation.scales": "tests/checks/test_advice.py",
     "comparison/holdout.py:_prepared": _WITHOUT_VALUE,
     "comparison/moved.py:Moved.sentence": "tests/test_compare_moved.py",
+    "comparison/sentences.py:unreliable": _WITHOUT_VALUE,
     "comparison/holdout.py:prepare_holdout": _OWN_VALUE,
     "comparison/models.py:prepare_models": _WITHOUT_VALUE,
     "design/covariates.py:_slope": "tests/test_model_covariates.py",

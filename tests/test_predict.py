@@ -303,8 +303,8 @@ def test_predictions_outside_the_scale_are_noted_and_not_cut() -> None:
     assert note == (
         "2 cells have intervals that reach outside the scale of the task (qa from 0), the "
         "expected score itself for 1 of them: the likelihood of this fit has no bounds, and "
-        "nothing is cut off; to predict within the scale, fit 'counts' if the numbers of items "
-        "are known, or 'bounded'"
+        "nothing is cut off; to predict within the scale, declare both bounds of qa, then fit "
+        "'counts' if the numbers of items are known, or 'bounded'"
     )
     assert fit.predict(cells.tail(1)).attrs["notes"] == ()
     # The check of predicted scores counts them, too.

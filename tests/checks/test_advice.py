@@ -245,7 +245,7 @@ def test_scores_beyond_bounds_are_answered_with_bounds_and_the_terms_of_the_mode
             assert known.meaning.endswith(
                 " Models with bounds accept neither given standard errors nor seeds: to fit such "
                 "a model, leave out the errors and average over the seeds. Numbers of items (n) "
-                "can stay."
+                "can stay, and 'counts' accepts rows of right and wrong items as they are."
             )
     # A language at a floor: heavier tails would not help.
     assert "robust" in advice("sd_by_language", crossed).command

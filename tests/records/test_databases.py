@@ -348,6 +348,9 @@ def test_an_unknown_engine_lists_those_of_ibis() -> None:
     with pytest.raises(MissingDependencyError, match=r"pip install 'ibis-framework\[mysql\]'"):
         be.load("mysql://me:word@host/db")
     _refused("no such file", "duckdb://nothing.duckdb?table=x")
+    for address in ("duckdb://", "duckdb:///", "duckdb://?table=x"):
+        _refused("the address names no file: expected duckdb://FILE", address)
+    _refused("cannot be read: expected duckdb://FILE?table=NAME", "duckdb://rows.duckdb#x")
 
 
 def test_without_ibis_the_message_names_the_extra(

@@ -175,6 +175,15 @@ def test_a_score_far_from_the_others_is_named(value: float, top: float) -> None:
     assert f"{value:.10g} (slips, row 11, column 'score')" in warning
 
 
+@pytest.mark.parametrize(("n", "expected"), [(1, 1), (3, 1), (4, 0), (5, 0)])
+def test_zeros_of_many_models_are_no_slips(n: int, expected: int) -> None:
+    """In a task without known bounds, more than 20 typical deviations from the median."""
+    table = frame().assign(score=lambda t: 500.0 + t.index % 7)
+    table.loc[table.index[table["task"] == "qa"][: 2 * n : 2], "score"] = 0.0
+    found = [one for one in warnings(table) if "far from the others" in one]
+    assert len(found) == expected
+
+
 @pytest.mark.parametrize(("n", "expected"), [(3, 3), (4, 1), (40, 1)])
 def test_warnings_of_one_kind_on_many_tasks_are_one(n: int, expected: int) -> None:
     """366 of them hid all else that `validate` printed."""

@@ -266,7 +266,8 @@ def _with_bounds(meaning: str, fit: Situation) -> tuple[str, str]:
         return meaning, fit.compare("logit", "bounded")
     return (
         f"{meaning} Models with bounds accept neither given standard errors nor seeds: to fit such "
-        "a model, leave out the errors and average over the seeds. Numbers of items (n) can stay.",
+        "a model, leave out the errors and average over the seeds. Numbers of items (n) can stay, "
+        "and 'counts' accepts rows of right and wrong items as they are.",
         "",
     )
 

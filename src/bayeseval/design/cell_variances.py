@@ -1,9 +1,9 @@
 """Variances of cells that depend little on the chance of the scores that they belong to.
 
-The variance between the items of a cell depends on the chance of its score: a share of correct
-items above one half that is higher by chance has a smaller variance, and a mean of skewed values
-that is lower by chance has one. With weights from such variances, weighted means are biased.
-A variance estimated from all cells of the language and of the model is nearly independent of the
+The variance between the items of a cell depends on the chance of its score. A share of correct
+items above one half that is higher by chance has a smaller variance, and so has a mean of skewed
+values that is lower by chance. With weights from such variances, weighted means are biased. A
+variance estimated from all cells of the language and of the model is nearly independent of the
 error of any one score.
 """
 
@@ -47,6 +47,11 @@ def of_items(cells: CellTable, se: Floats, use: Bools) -> Floats:
         Standard errors of the means by the items of each cell alone.
     use : ndarray of bool, shape (n_cells,)
         Cells whose errors come from items.
+
+    Returns
+    -------
+    ndarray, shape (n_cells,)
+        Also of cells not in use, where their task has cells in use.
     """
     task, n = cells.codes[names.TASK], np.where(use, cells.n_items, 1.0)
     n_tasks = int(task.max()) + 1
@@ -134,7 +139,11 @@ def by_margins(
 
 
 def _n_effects(task: Index, levels: Sequence[Index]) -> int:
-    """Number of free parameters: means of tasks, and effects beyond them."""
+    """Number of free parameters: means of tasks, and effects beyond them.
+
+    Exact where the cells are connected. For each further piece it counts up to one per factor too
+    many, so that the dispersion of single cells is too large rather than too small.
+    """
     n_tasks = len(np.unique(task))
     found = n_tasks
     for level in levels:

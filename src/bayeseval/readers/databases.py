@@ -133,6 +133,11 @@ class Address:
 
 
 def _unreadable(scheme: str) -> InputError:
+    if scheme in _FILES:
+        return InputError(
+            f"{scheme}://...: the address cannot be read: expected {scheme}://FILE?table=NAME, for"
+            f" example {scheme}:///data/rows.{scheme}?table=items"
+        )
     return InputError(
         f"{scheme}://...: the address cannot be read: expected "
         f"{scheme}://user:password@host:port/database?table=NAME, in which the characters / ? # @ %"
@@ -362,7 +367,13 @@ def _connect_duckdb(address: Address, memory: int, scratch: Path) -> Any:
 
     _refuse_options(address, [])
     parts = urlsplit(address.text)
-    file = Path(parts.netloc + parts.path)
+    name = parts.netloc + parts.path
+    if not name.strip("/"):
+        raise InputError(
+            f"{address.shown}: the address names no file: expected duckdb://FILE?table=NAME, for"
+            " example duckdb:///data/rows.duckdb?table=items"
+        )
+    file = Path(name)
     if not file.is_file():
         raise InputError(f"{address.shown}: no such file ({file})")
     connection = duckdb.connect(

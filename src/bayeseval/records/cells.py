@@ -57,11 +57,15 @@ def empty_cells(cells: Column) -> npt.NDArray[np.bool_]:
         return missing
     codes, uniques = _factorise(cells)
     empty = np.fromiter(
-        (value is None or (isinstance(value, str) and not value.strip()) for value in uniques),
+        map(_is_empty, uniques),
         dtype=np.bool_,
         count=len(uniques),
     )
     return empty[codes]
+
+
+def _is_empty(value: object) -> bool:
+    return value is None or (isinstance(value, str) and not value.strip())
 
 
 def clean_labels(cells: Column, *, table: RawTable, column: str, name: str) -> CleanLabels:
@@ -82,7 +86,8 @@ def clean_labels(cells: Column, *, table: RawTable, column: str, name: str) -> C
         text, problem = read_label(value)
         if problem:
             rows = np.flatnonzero(codes == position)
-            raise InputError(f"{table.at(int(rows[0]), column)}: {name} {problem}")
+            remedy = "; fill it in, or remove the row" if _is_empty(value) else ""
+            raise InputError(f"{table.at(int(rows[0]), column)}: {name} {problem}{remedy}")
         label = unicodedata.normalize("NFC", text).strip()
         if text != text.strip():
             stripped.append(text)

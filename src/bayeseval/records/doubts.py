@@ -21,6 +21,9 @@ __all__ = ["constant_models", "doubts_of_scores", "errors_as_scores", "order_in_
 
 # Normal scores are this many times their median deviation from the median once in 1e40.
 _MAX_DEVIATIONS: Final = 20.0
+# More than this share of the scores is another part of them: the zeros of tasks that many models
+# cannot do.
+_MOST_FAR: Final = 0.25
 _PERCENT: Final = 100.0
 # Fractions among percentages: nothing between 1 and 10, and most scores well above.
 _GAP: Final = 10.0
@@ -146,7 +149,9 @@ def _far_scores(values: Scores, *, bounded: bool) -> Bools:
     typical = float(np.median(distance[distance > 0.0])) if (distance > 0.0).any() else 0.0
     far = np.zeros(len(values), dtype=np.bool_)
     if not bounded and typical > 0.0:
-        far |= distance > _MAX_DEVIATIONS * typical
+        beyond = distance > _MAX_DEVIATIONS * typical
+        if beyond.mean() <= _MOST_FAR:
+            far |= beyond
     above = values > _PERCENT
     if values.min() >= 0.0 and 0 < above.sum() <= 0.1 * len(values):
         far |= values > max(_PERCENT, 2.0 * values[~above].max())

@@ -294,7 +294,7 @@ def format_refused(refused: TableError, *, width: int = 100) -> str:
     if refused.report is None:
         return ""
     blocks = [
-        _report_lines(refused.report, width),
+        _report_lines(refused.report, width, whole=False),
         _level_lines(refused.levels, {}, width) if refused.levels else [],
         [one_line(warning) for warning in refused.report.warnings],
     ]
@@ -309,7 +309,7 @@ def _head(description: Description) -> list[str]:
     ]
 
 
-def _report_lines(report: LoadReport, width: int) -> list[str]:
+def _report_lines(report: LoadReport, width: int, *, whole: bool = True) -> list[str]:
     sources = shorten(map(one_line, report.sources), limit=3)
     lines = [f"Read {counted(report.n_rows_read, 'row')} from {sources}"]
     used = _listed(f"{our} <- {theirs}" for our, theirs in report.columns)
@@ -317,7 +317,7 @@ def _report_lines(report: LoadReport, width: int) -> list[str]:
     if report.ignored_columns:
         lines += _wrapped("ignored columns", ", ".join(report.ignored_columns), width)
     if not report.dropped:
-        lines.append("  dropped: nothing")
+        lines.append(f"  dropped: nothing{'' if whole else ' before the fault'}")
     for group in report.dropped:
         named = shorten(
             [label if count == 1 else f"{label} x {count}" for label, count in group.counts],
