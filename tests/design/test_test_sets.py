@@ -85,7 +85,7 @@ def test_cells_vary_together_as_their_items_say(records: Records, design: Design
     found = noise_covariance(design)
     assert (found[~same(task)] == 0.0).all()
     # Cells differ in their noise; on average over the pairs of a kind it is what was estimated, but
-    # for a lower bound of what each cell has alone (1 to 3 % of the variance in these tables).
+    # for a lower bound of what each cell has alone (here at most 2 % away).
     kinds = {
         "different": ~same(language) & ~same(model),
         "language": same(language) & ~same(model),
@@ -237,8 +237,8 @@ def test_shared_test_sets_and_seeds_add_up_to_what_the_items_say() -> None:
     parts = items.task + items.language_task + items.model_task + items.record
     for t in range(TASKS):
         assert found[task == t].mean() == pytest.approx(parts[t], rel=1e-2)
-        # What single cells have is smaller, here less than what seeds did to it. The root of a
-        # mean is not the mean of roots.
+        # What single cells have is smaller, here less than what seeds did to it. Errors of cells
+        # differ by up to 7 % from the root of their mean square.
         off = (cells.cross.mean_square / 3)[task == t].mean()
         left = items.record[t] - off
         assert pooled.se[task == t] == pytest.approx(np.sqrt(max(left, 0.0)), rel=0.1)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -23,23 +22,31 @@ def said(file: Path, memory: str | None) -> str:
     return str(caught.value)
 
 
-def _zero_byte(content: bytes) -> bytes:
-    return content.replace(b",", b"\0,", 9)
+@pytest.mark.parametrize("at", [0.0001, 0.5, 0.9999])
+@pytest.mark.parametrize("suffix", [".csv", ".jsonl"])
+def test_a_zero_byte_is_found_wherever_it_is(tmp_path: Path, suffix: str, at: float) -> None:
+    file, rows = tmp_path / f"rows{suffix}", table(1, unit="item", seeds=1, share=1.0)
+    if suffix == ".csv":
+        content = rows.to_csv(index=False).encode()
+    else:
+        content = rows.to_json(orient="records", lines=True).encode()
+    # More than is read to tell formats apart; nobody comes to what repeated rows mean.
+    content += content.partition(b"\n")[2] * ((3 << 20) // len(content))
+    place = int(at * len(content))
+    file.write_bytes(content[:place] + b"\0" + content[place:])
+    words = said(file, MEMORY)
+    assert words == said(file, None)
+    assert f"not a text file: byte 0x00 at position {place}; expected CSV" in words
 
 
-def _utf16(content: bytes) -> bytes:
-    return content.decode().encode("utf-16")
-
-
-@pytest.mark.parametrize("damage", [_zero_byte, _utf16])
-def test_text_is_refused_as_in_memory(tmp_path: Path, damage: Callable[[bytes], bytes]) -> None:
+def test_text_of_two_bytes_is_refused_as_in_memory(tmp_path: Path) -> None:
     file = tmp_path / "rows.csv"
-    table(1, unit="item", seeds=1, share=1.0).to_csv(file, index=False)
-    file.write_bytes(damage(file.read_bytes()))
+    rows = table(1, unit="item", seeds=1, share=1.0)
+    file.write_bytes(rows.to_csv(index=False).encode("utf-16"))
     assert said(file, MEMORY) == said(file, None)
 
 
-@pytest.mark.parametrize("n", [1, 100])
+@pytest.mark.parametrize("n", [2, 100])
 def test_an_end_of_zero_bytes_is_an_incomplete_copy(tmp_path: Path, n: int) -> None:
     file = tmp_path / "rows.csv"
     table(1, unit="item", seeds=1, share=1.0).to_csv(file, index=False)

@@ -61,13 +61,17 @@ def outside_notes(
     tasks = dict.fromkeys(str(task) for task in table.loc[outside, names.TASK])
     scales = [f"{task} {_scale_text(*known.get(task, shared))}" for task in tasks]
     means = f", the expected score itself for {n_mean} of them" if n_mean else ""
-    half_known = [name for name, ends in known.items() if np.isinf(ends).any()]
-    declare = f"declare both bounds of {shorten(half_known, limit=_MOST_TASKS)}, then "
+    open_ended = [name for name, ends in known.items() if np.isinf(ends).any()]
+    declare = (
+        f"declare both bounds of {shorten(open_ended, limit=_MOST_TASKS)}, then "
+        if open_ended
+        else ""
+    )
     return [
         f"{counted(n, 'cell')} {'has' if n == 1 else 'have'} intervals that reach outside the "
         f"scale of the task ({shorten(scales, limit=_MOST_TASKS)}){means}: the likelihood of this "
         "fit has no bounds, and nothing is cut off; to predict within the scale, "
-        f"{declare if half_known else ''}fit 'counts' if the numbers of items are known, or "
+        f"{declare}fit 'counts' if the numbers of items are known, or "
         "'bounded'"
     ]
 

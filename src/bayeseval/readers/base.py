@@ -26,7 +26,6 @@ from bayeseval.readers.raw import RawTable
 __all__ = [
     "HEAD_BYTES",
     "MAX_BYTES",
-    "UTF16",
     "Head",
     "Options",
     "Reader",
@@ -67,7 +66,7 @@ _OTHER_FORMATS: Final = {
     b"SQLite format 3": "an SQLite database",
     b"\xd0\xcf\x11\xe0": "an old or a locked Excel workbook (save it as .xlsx or CSV)",
 }
-UTF16: Final = (b"\xff\xfe", b"\xfe\xff")
+_UTF16: Final = (b"\xff\xfe", b"\xfe\xff")
 _Content = TypeVar("_Content")
 _TOKEN: Final = re.compile(r'"((?:[^"\\]|\\.)*)"(\s*:)?|[{}\[\]]')
 
@@ -280,7 +279,7 @@ def decode(data: bytes, source: str, *, expected: str) -> str:
     for magic, kind in _OTHER_FORMATS.items():
         if data.startswith(magic):
             raise InputError(f"{source}: this is {kind}; {expected}")
-    if data.startswith(UTF16):
+    if data.startswith(_UTF16):
         raise InputError(f"{source}: the text is UTF-16; save the file as UTF-8")
     try:
         text = data.decode("utf-8-sig")

@@ -134,15 +134,16 @@ class Address:
 
 def _unreadable(scheme: str) -> InputError:
     if scheme in _FILES:
-        return InputError(
-            f"{scheme}://...: the address cannot be read: expected {scheme}://FILE?table=NAME, for"
-            f" example {scheme}:///data/rows.{scheme}?table=items"
-        )
+        return InputError(f"{scheme}://...: the address cannot be read: {_with_file(scheme)}")
     return InputError(
         f"{scheme}://...: the address cannot be read: expected "
         f"{scheme}://user:password@host:port/database?table=NAME, in which the characters / ? # @ %"
         " of a user or a password are percent-encoded (%2F %3F %23 %40 %25)"
     )
+
+
+def _with_file(scheme: str) -> str:
+    return f"expected {scheme}://FILE?table=NAME, for example {scheme}:///data/rows.{scheme}?table=items"
 
 
 def _with_table(bare: str, table: str | None) -> str:
@@ -369,10 +370,7 @@ def _connect_duckdb(address: Address, memory: int, scratch: Path) -> Any:
     parts = urlsplit(address.text)
     name = parts.netloc + parts.path
     if not name.strip("/"):
-        raise InputError(
-            f"{address.shown}: the address names no file: expected duckdb://FILE?table=NAME, for"
-            " example duckdb:///data/rows.duckdb?table=items"
-        )
+        raise InputError(f"{address.shown}: the address names no file: {_with_file('duckdb')}")
     file = Path(name)
     if not file.is_file():
         raise InputError(f"{address.shown}: no such file ({file})")

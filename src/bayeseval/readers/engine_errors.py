@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from bayeseval._text import plain
 from bayeseval.errors import InputError, argument
+from bayeseval.readers.tabular import CUT_SHORT
 
 __all__ = ["explained", "is_of_file", "waited", "writing"]
 
@@ -58,10 +59,7 @@ def explained(source: str, memory: int, folder: Path) -> Iterator[None]:
                 f"{source}: the rows cannot be reduced within {argument('memory')} "
                 f"{_size(memory)}; allow more"
             ) from problem
-        reason = _reason(problem)
-        if not reason.startswith("damaged"):
-            reason = f"cannot be read: {reason}"
-        raise InputError(f"{source}: {reason}") from problem
+        raise InputError(f"{source}: {_reason(problem)}") from problem
 
 
 def waited(future: Future[Any], waiting: Callable[[], None] | None = None) -> Any:
@@ -130,8 +128,9 @@ def _reason(problem: Exception) -> str:
         cause = next((one for one in lines if one.startswith(causes)), "")
         text = f"line {line[1]} is not valid CSV" + (f" ({cause})" if cause else "")
     if "magic bytes" in text:
-        return "damaged Parquet file: its end is missing; check that the copy is complete"
-    return plain(re.sub(r"""['"]?/\S*/table-\d+\S*""", "the file", text))[:300]
+        return f"damaged Parquet file: {CUT_SHORT}"
+    text = plain(re.sub(r"""['"]?/\S*/table-\d+\S*""", "the file", text))[:300]
+    return f"cannot be read: {text}"
 
 
 def _size(memory: int) -> str:

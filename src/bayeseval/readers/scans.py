@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from bayeseval._text import brief, grouped, shorten
 from bayeseval._typing import Progress
 from bayeseval.errors import InputError, argument
-from bayeseval.readers.base import UTF16, decode
+from bayeseval.readers.base import decode
 from bayeseval.readers.compressed import (
     packing_of,
     sound_pieces,
@@ -57,7 +57,6 @@ SCANNED_SUFFIXES: Final = (*_PARQUET, *_TEXT, *DATABASE_SUFFIXES)
 SCRATCH: Final = "run-"
 # The separator is searched for, and formats are told apart, in so many bytes.
 _HEAD: Final = 1 << 20
-_TAIL: Final = 1 << 16
 # The engine refuses longer lines, but leaves out a last one that its buffer of 32 MB does not hold.
 _MAX_LINE: Final = 1 << 21
 # Every column is part of every query. Rows of items have a few, and settings of a tool some dozens.
@@ -246,7 +245,7 @@ def _scan(engine: Engine, file: Path, link: Path, place: int, progress: Progress
         relation = f"read_parquet({literal(str(link))}, hive_partitioning = false)"
         return typed_scan(engine, source, relation)
     if not packing_of(file):
-        _refuse_holes(file, head)
+        _refuse_holes(file)
     text = decode(head, source, expected=EXPECTED)
     whole = TextFile(engine, file, link, text, progress)
     if holds_json(text, source, suffix):
@@ -279,25 +278,21 @@ def _head(file: Path) -> bytes:
     return data[:cut] if cut else data.decode(errors="ignore").encode()
 
 
-def _refuse_holes(file: Path, head: bytes) -> None:
+def _refuse_holes(file: Path) -> None:
     """Refuse text whose end the engine may pass over without a word.
 
-    An end that was never written holds zero bytes, and a last line may be too long. What its
-    `head` shows is left to :func:`bayeseval.readers.base.decode`.
+    An end that was never written holds zero bytes, and a last line may be too long.
     """
     size = file.stat().st_size
     with file.open("rb") as stream:
         stream.seek(max(size - _MAX_LINE, 0))
         end = stream.read(_MAX_LINE)
-    if head.startswith(UTF16):
-        return
-    if end.endswith(b"\0"):
+    # One zero byte alone ends a text in UTF-16.
+    if end.endswith(b"\0\0"):
         raise InputError(
             f"{file}: the end of the file holds zero bytes, so it is not text; check that the"
             " copy is complete"
         )
-    if b"\0" in end[-_TAIL:] and b"\0" not in head:
-        raise InputError(f"{file}: not a text file: there are bytes 0x00 near its end; {EXPECTED}")
     if size > _MAX_LINE and b"\n" not in end[:-1]:
         raise InputError(f"{file}: the last line has more than {grouped(_MAX_LINE)} bytes")
 

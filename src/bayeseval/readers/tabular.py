@@ -27,6 +27,7 @@ from bayeseval.readers.raw import Nested, RawTable, make_table
 from bayeseval.readers.typed import typed_cells
 
 __all__ = [
+    "CUT_SHORT",
     "EXPECTED",
     "MAX_COLUMNS",
     "TABULAR_SUFFIXES",
@@ -53,6 +54,8 @@ _PARQUET_SUFFIXES = (".parquet", ".pq")
 _DELIMITERS = ("\t", ",", ";", "|")
 #: The formats of tables, in messages.
 EXPECTED: Final = "expected CSV, TSV, JSON, JSONL or Parquet"
+#: What is wrong with a Parquet file without its last bytes.
+CUT_SHORT: Final = "its end is missing; check that the copy is complete"
 # Cells of a small file, and how many times as many as are filled a table may have.
 _FEW_CELLS: Final = 1_000_000
 _MAX_SPARSE: Final = 50
@@ -440,5 +443,5 @@ def parquet_problem(problem: Exception) -> str:
     reason = " ".join(str(problem).split()).partition(". ")[0]
     reason = re.sub(r"^Could not open Parquet input source '[^']*': ", "", reason)
     if "magic bytes not found in footer" in reason:
-        return "its end is missing; check that the copy is complete"
+        return CUT_SHORT
     return plain(reason)[:200]

@@ -13,6 +13,7 @@ from typing import Final
 from bayeseval.errors import InputError
 from bayeseval.readers.compressed import packing_of, sound_pieces
 from bayeseval.readers.engine_errors import writing
+from bayeseval.readers.tabular import EXPECTED
 
 __all__ = ["TextFacts", "digest_of", "forget_digests", "text_facts"]
 
@@ -123,7 +124,8 @@ def _counted(
             place = piece.index(b"\0")
             line = feeds + piece[:place].count(b"\n") + 1
             raise InputError(
-                f"{file}, line {line}: not a text file: byte 0x00 at position {n_bytes + place}"
+                f"{file}, line {line}: not a text file: byte 0x00 at position {n_bytes + place}; "
+                f"{EXPECTED}"
             )
         n_bytes += len(piece)
         separators += piece.count(separator)
